@@ -1,0 +1,126 @@
+"""What can go wrong in a pipeline, as one tree of exceptions with stable codes.
+
+PipelineError
+├── BadInput            bad_input      not media, or not decodable; never retried
+│   ├── Truncated       truncated      ends before its header promised
+│   └── NoFrames        no_frames      opens, but yields nothing
+├── UnsupportedSpec     unsupported    the request can't be done on this source
+├── EncoderRejected     encoder_rejected   an encoder refused or ignored its options
+├── LimitExceeded       limit_*        a limit of the operator
+├── VerifyFailed        verify_failed  what was written is not what was planned
+├── OutputFailed        output_failed  writing failed
+│   ├── DiskFull        disk_full
+│   └── OutputStalled   output_stalled
+├── OutOfMemory         oom
+├── DeviceLost          device_lost
+├── Stalled             stalled        no progress within the watchdog's time
+├── DeadlineExceeded    timeout
+├── Crashed             crashed        the process died
+└── Cancelled           cancelled
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+Stage = Literal["fetch", "open", "probe", "plan", "decode", "filter", "encode", "mux", "verify", "publish", "run"]
+LimitCode = Literal[
+    "limit_pixels", "limit_streams", "limit_duration", "limit_fps", "limit_work", "limit_output", "limit_size"
+]
+
+
+class PipelineError(Exception):
+    """Base of all: a message for people, a stable `code`, the stage, and facts as plain values."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, stage: Stage | None = None, device: str | None = None, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.stage: Stage | None = stage
+        self.device = device
+        self.facts = facts
+
+    def to_json(self) -> dict[str, Any]:
+        """The job's `error` object: code, message, stage, device, retryable, and the facts beside them."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "stage": self.stage,
+            "device": self.device,
+            "retryable": self.retryable,
+            "facts": self.facts,
+        }
+
+
+class BadInput(PipelineError):
+    code = "bad_input"
+
+
+class Truncated(BadInput):
+    code = "truncated"
+
+
+class NoFrames(BadInput):
+    code = "no_frames"
+
+
+class UnsupportedSpec(PipelineError):
+    code = "unsupported"
+
+
+class EncoderRejected(PipelineError):
+    code = "encoder_rejected"
+
+
+class LimitExceeded(PipelineError):
+    """`code` is one of the `limit_*` family; facts carry the limit and what was asked."""
+
+    def __init__(self, code: LimitCode, message: str, *, stage: Stage | None = None, **facts: Any) -> None:
+        super().__init__(message, stage=stage, **facts)
+        self.code = code  # type: ignore[misc]
+
+
+class VerifyFailed(PipelineError):
+    code = "verify_failed"
+
+
+class OutputFailed(PipelineError):
+    code = "output_failed"
+    retryable = True
+
+
+class DiskFull(OutputFailed):
+    code = "disk_full"
+    retryable = False
+
+
+class OutputStalled(OutputFailed):
+    code = "output_stalled"
+
+
+class OutOfMemory(PipelineError):
+    code = "oom"
+
+
+class DeviceLost(PipelineError):
+    code = "device_lost"
+    retryable = True
+
+
+class Stalled(PipelineError):
+    code = "stalled"
+
+
+class DeadlineExceeded(PipelineError):
+    code = "timeout"
+
+
+class Crashed(PipelineError):
+    code = "crashed"
+    retryable = True
+
+
+class Cancelled(PipelineError):
+    code = "cancelled"

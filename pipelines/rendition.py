@@ -1,0 +1,117 @@
+"""A plan: what will be done, where, and why. Pure values; `plan` makes them, `run` follows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipelines.filters import Filter
+from pipelines.result import Warning
+from pipelines.source import Colour, Facts, Ratio
+
+Placement = Literal["software", "hardware"]
+
+
+class DecodePlan(Facts):
+    """One source track to decode."""
+
+    stream: int
+    kind: Literal["video", "audio", "subtitle"]
+    decoder: str
+    placement: Placement
+    reason: str
+
+
+class _Rendition(Facts):
+    """`stream` is the source's stream index; language, title and default are those of the output track."""
+
+    stream: int
+    codec: str
+    language: str | None = None
+    title: str | None = None
+    default: bool = False
+    forced: bool = False
+    reason: str
+
+
+class VideoRendition(_Rendition):
+    """A video track to filter and encode."""
+
+    kind: Literal["video"] = "video"
+    encoder: str
+    options: dict[str, str]
+    codec_tag: str | None = None
+    filters: tuple[Filter, ...]
+    placement: Placement
+    width: int
+    height: int
+    pixel_format: str
+    sample_aspect_ratio: Ratio
+    frame_rate: Ratio
+    constant_rate: bool
+    """True: frames at exactly `frame_rate`; False: the source's own timing is kept."""
+    gop_frames: int
+    bit_rate: int | None = None
+    colour: Colour = Colour()
+
+
+class AudioRendition(_Rendition):
+    """An audio track to filter and encode."""
+
+    kind: Literal["audio"] = "audio"
+    encoder: str
+    options: dict[str, str]
+    filters: tuple[Filter, ...]
+    placement: Placement = "software"
+    sample_rate: int
+    layout: str
+    sample_format: str
+    bit_rate: int | None = None
+
+
+class SubtitleRendition(_Rendition):
+    """A text subtitle track to convert."""
+
+    kind: Literal["subtitle"] = "subtitle"
+    encoder: str
+
+
+class CopyRendition(_Rendition):
+    """A track that goes along packet by packet."""
+
+    kind: Literal["copy"] = "copy"
+    media: Literal["video", "audio", "subtitle", "picture"]
+    codec_tag: str | None = None
+
+
+RenditionPlan = Annotated[
+    VideoRendition | AudioRendition | SubtitleRendition | CopyRendition, Field(discriminator="kind")
+]
+
+
+class OutputPlan(Facts):
+    """One file: `path` is relative to the job's output folder."""
+
+    name: str
+    type: str
+    path: str
+    muxer: str
+    muxer_options: dict[str, str]
+    renditions: tuple[RenditionPlan, ...]
+    metadata: dict[str, str] = {}
+    chapters: bool = True
+
+
+class Plan(Facts):
+    """A whole job. `start_seconds`/`end_seconds` bound what is taken, on the input's own clock."""
+
+    device: str
+    decode: tuple[DecodePlan, ...]
+    outputs: tuple[OutputPlan, ...]
+    start_seconds: float
+    end_seconds: float | None
+    duration_seconds: float | None
+    """Expected duration of the outputs; None when the source does not tell."""
+    max_missing: float
+    warnings: tuple[Warning, ...] = ()

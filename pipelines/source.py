@@ -1,0 +1,130 @@
+"""Facts about an input: what `probe` returns and `plan` decides on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+
+Ratio = Annotated[Fraction, PlainSerializer(lambda value: str(value), return_type=str)]
+
+
+class Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Track(Facts):
+    """What every track has. `index` is the stream's index in the file, `position` its place among its type."""
+
+    index: int
+    position: int
+    codec: str
+    decodable: bool
+    start_seconds: float | None = None
+    duration_seconds: float | None = None
+    bit_rate: int | None = None
+    language: str | None = None
+    title: str | None = None
+    default: bool = False
+    forced: bool = False
+
+
+class MasteringDisplay(Facts):
+    """SMPTE ST 2086 in x265's integers: chromaticities (x, y) × 50,000, luminance in cd/m² × 10,000."""
+
+    green: tuple[int, int]
+    blue: tuple[int, int]
+    red: tuple[int, int]
+    white: tuple[int, int]
+    max_luminance: int
+    min_luminance: int
+
+
+class Colour(Facts):
+    """FFmpeg's names for the colour tags; None where the source does not say."""
+
+    primaries: str | None = None
+    transfer: str | None = None
+    matrix: str | None = None
+    range: Literal["tv", "pc"] | None = None
+    mastering_display: MasteringDisplay | None = None
+    max_cll: tuple[int, int] | None = None
+    """Content light level: MaxCLL, MaxFALL in cd/m²."""
+
+    @property
+    def is_hdr(self) -> bool:
+        return self.transfer in ("smpte2084", "arib-std-b67")
+
+
+class VideoInfo(Track):
+    """A moving picture track (attached pictures are not: see `SourceInfo.pictures`)."""
+
+    profile: str | None = None
+    width: int
+    height: int
+    pixel_format: str | None = None
+    bit_depth: int = 8
+    sample_aspect_ratio: Ratio = Fraction(1)
+    rotation: int = 0
+    """Degrees clockwise that a player turns the coded picture by: 0, 90, 180, 270."""
+    mirrored: bool = False
+    """The picture is flipped horizontally before it is turned."""
+    frame_rate: Ratio | None = None
+    """The best guess at the average rate; None when unknown. Never a promise: sources may be variable."""
+    frame_count: int | None = None
+    time_base: Ratio
+    field_order: Literal["progressive", "tt", "bb", "tb", "bt"] | None = None
+    colour: Colour = Colour()
+
+    @property
+    def display_size(self) -> tuple[Fraction, Fraction]:
+        """Displayed width and height in square pixels, after aspect ratio and rotation."""
+        width, height = self.width * self.sample_aspect_ratio, Fraction(self.height)
+        return (height, width) if self.rotation in (90, 270) else (width, height)
+
+
+class AudioInfo(Track):
+    sample_rate: int
+    channels: int
+    layout: str
+    """FFmpeg's name, such as `stereo` or `5.1(side)`; `N channels` when the source does not say."""
+    sample_format: str | None = None
+    bits_per_sample: int | None = None
+
+
+class SubtitleInfo(Track):
+    kind: Literal["text", "picture", "unknown"] = "unknown"
+
+
+class OtherTrack(Facts):
+    """A track that is never transcoded: data, timecode, attachment."""
+
+    index: int
+    kind: str
+    codec: str | None = None
+
+
+class Chapter(Facts):
+    start_seconds: float
+    end_seconds: float
+    title: str | None = None
+
+
+class SourceInfo(Facts):
+    """An input, as its header and its first frames tell. Times are seconds on the input's own clock."""
+
+    format: str
+    """FFmpeg's demuxer name."""
+    size_bytes: int | None = None
+    duration_seconds: float | None = None
+    start_seconds: float = 0.0
+    bit_rate: int | None = None
+    video: tuple[VideoInfo, ...] = ()
+    audio: tuple[AudioInfo, ...] = ()
+    subtitles: tuple[SubtitleInfo, ...] = ()
+    pictures: tuple[VideoInfo, ...] = ()
+    """Attached pictures (cover art)."""
+    other: tuple[OtherTrack, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
+    metadata: dict[str, str] = {}

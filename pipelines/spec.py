@@ -1,0 +1,335 @@
+"""What a user asks for: jobs, outputs, rungs. Frozen and closed (unknown fields are errors); stored as JSON.
+
+Times are seconds, bitrates bit/s, sizes displayed pixels (after rotation and sample aspect ratio).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    field_validator,
+    model_validator,
+)
+
+from pipelines.rate_control import Bitrate, RateControl
+
+VideoCodec = Literal["h264", "hevc", "av1", "vp9"]
+AudioCodec = Literal["aac", "opus", "mp3", "flac"]
+VideoContainer = Literal["mp4", "mov", "mkv", "webm", "ts"]
+AudioContainer = Literal["m4a", "mp3", "opus", "flac"]
+Speed = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
+PixelFormat = Literal["yuv420p", "yuv420p10le", "yuv422p", "yuv422p10le", "yuv444p", "yuv444p10le"]
+Layout = Literal["mono", "stereo", "5.1", "7.1"]
+
+VIDEO_CODECS: dict[str, tuple[VideoCodec, ...]] = {
+    "mp4": ("h264", "hevc", "av1", "vp9"),
+    "mov": ("h264", "hevc"),
+    "mkv": ("h264", "hevc", "av1", "vp9"),
+    "webm": ("vp9", "av1"),
+    "ts": ("h264", "hevc"),
+}
+"""Codecs that a container carries and players accept there; the first is the default."""
+
+AUDIO_CODECS: dict[str, tuple[AudioCodec, ...]] = {
+    "mp4": ("aac", "opus", "mp3", "flac"),
+    "mov": ("aac", "mp3"),
+    "mkv": ("aac", "opus", "mp3", "flac"),
+    "webm": ("opus",),
+    "ts": ("aac", "mp3", "opus"),
+    "m4a": ("aac",),
+    "mp3": ("mp3",),
+    "opus": ("opus",),
+    "flac": ("flac",),
+}
+
+NTSC_RATES = {
+    Fraction(n): Fraction(d, 1001)
+    for n, d in {
+        "23.976": 24_000, "23.98": 24_000, "29.97": 30_000, "59.94": 60_000, "119.88": 120_000,
+    }.items()
+}  # fmt: skip
+
+
+def parse_frame_rate(value: object) -> Fraction:
+    """A frame rate from 30, 29.97 (taken as 30000/1001) or "30000/1001"; ValueError outside 0.1-480."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+        raise ValueError("a frame rate is a number or a fraction such as 30000/1001")
+    try:
+        rate = value if isinstance(value, Fraction) else Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError("a frame rate is a number or a fraction such as 30000/1001") from None
+    rate = NTSC_RATES.get(rate, rate)
+    if not Fraction(1, 10) <= rate <= 480 or rate.denominator > 1_000_000:
+        raise ValueError("a frame rate lies between 0.1 and 480")
+    return rate
+
+
+FrameRate = Annotated[
+    Fraction,
+    BeforeValidator(parse_frame_rate),
+    PlainSerializer(lambda rate: str(rate), return_type=str),
+    Field(json_schema_extra={"examples": [30, "30000/1001"]}),
+]
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._ -]{0,62}[A-Za-z0-9_-])?")
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise ValueError("a name has letters, digits, '.', '_', '-' or spaces, starts with a letter or digit")
+    return name
+
+
+OutputName = Annotated[str, AfterValidator(_check_name)]
+Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class Model(BaseModel):
+    """Base of all values here: frozen, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Clip(Model):
+    """A part of the input, frame-accurate; times count from the input's first presented moment."""
+
+    start: Seconds = 0.0
+    end: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.end is not None and self.end <= self.start:
+            raise ValueError("a clip ends after it starts")
+        return self
+
+
+class Input(Model):
+    """Exactly one of `url` (http or https), `upload` (an upload's id) and `path` (in one of the media roots)."""
+
+    url: str | None = Field(None, max_length=8192)
+    upload: str | None = Field(None, max_length=200)
+    path: str | None = Field(None, max_length=4096)
+    clip: Clip | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if sum(value is not None for value in (self.url, self.upload, self.path)) != 1:
+            raise ValueError("give exactly one of url, upload, path")
+        return self
+
+
+class Rung(Model):
+    """One requested video rendition. Not given means: as the source has it, or the best fit for the container."""
+
+    codec: VideoCodec | None = Field(None, description="the container's usual codec when not given")
+    width: int | None = Field(None, ge=16, le=16384, description="the widest displayed width")
+    height: int | None = Field(None, ge=16, le=16384, description="the highest displayed height")
+    upscale: bool = Field(False, description="enlarge sources that are smaller than width × height")
+    frame_rate: FrameRate | None = Field(None, description="constant frame rate; source timing when not given")
+    rate_control: RateControl | None = Field(None, description="the codec's usual CRF when not given")
+    gop_seconds: float = Field(4.0, ge=0.1, le=60, description="longest time between keyframes")
+    pixel_format: PixelFormat | None = None
+    speed: Speed = Field("medium", description="encoding effort, in x264's words for every codec")
+
+
+class AudioSpec(Model):
+    """The audio renditions of an output."""
+
+    codec: AudioCodec | None = Field(None, description="the container's usual codec when not given")
+    bitrate: Bitrate | None = Field(None, description="bit/s; by codec and channel count when not given")
+    sample_rate: int | None = Field(None, ge=8_000, le=192_000, description="Hz")
+    layout: Layout | None = Field(None, description="downmix or keep; never invents channels")
+    tracks: Literal["all", "default"] | tuple[Annotated[int, Field(ge=0, lt=64)], ...] | None = Field(
+        None,
+        description="positions among the source's audio tracks; all for video files, default for audio files",
+    )
+    languages: tuple[Annotated[str, Field(pattern=r"^[a-zA-Z-]{2,12}$")], ...] | None = Field(
+        None, description="only tracks in these languages (ISO 639, as the file writes them)"
+    )
+
+
+class SubtitleSpec(Model):
+    """The subtitle tracks of an output; text is converted to the container's kind."""
+
+    tracks: Literal["all"] | tuple[Annotated[int, Field(ge=0, lt=64)], ...] = "all"
+    languages: tuple[Annotated[str, Field(pattern=r"^[a-zA-Z-]{2,12}$")], ...] | None = None
+
+
+class _Output(Model):
+    name: OutputName | None = Field(None, description="file name without extension; unique in the job")
+
+
+class _VideoFile(_Output):
+    video: Rung | Literal["copy"] | None = Rung()
+    audio: AudioSpec | Literal["copy"] | None = AudioSpec()
+    subtitles: SubtitleSpec | None = SubtitleSpec()
+
+    @property
+    def container(self) -> str:
+        return str(self.type)  # type: ignore[attr-defined]
+
+    @model_validator(mode="after")
+    def _carried(self) -> Self:
+        check_codecs(self.container, self.video, self.audio)
+        if self.video is None and self.audio is None:
+            raise ValueError("an output needs video or audio")
+        return self
+
+
+class Mp4Output(_VideoFile):
+    """MP4 with its index at the front (faststart)."""
+
+    type: Literal["mp4"] = "mp4"
+
+
+class MovOutput(_VideoFile):
+    """QuickTime."""
+
+    type: Literal["mov"] = "mov"
+
+
+class MkvOutput(_VideoFile):
+    """Matroska."""
+
+    type: Literal["mkv"] = "mkv"
+
+
+class WebmOutput(_VideoFile):
+    """WebM: VP9 or AV1 with Opus."""
+
+    type: Literal["webm"] = "webm"
+
+
+class TsOutput(_VideoFile):
+    """MPEG transport stream."""
+
+    type: Literal["ts"] = "ts"
+
+
+class AudioOutput(_Output):
+    """Sound only. `format` follows the codec when not given (aac → m4a)."""
+
+    type: Literal["audio"] = "audio"
+    format: AudioContainer | None = None
+    audio: AudioSpec | Literal["copy"] = AudioSpec()
+
+    @property
+    def container(self) -> str:
+        if self.format is not None:
+            return self.format
+        codec = None if self.audio == "copy" else self.audio.codec
+        return "m4a" if codec in (None, "aac") else str(codec)
+
+    @model_validator(mode="after")
+    def _carried(self) -> Self:
+        check_codecs(self.container, None, self.audio)
+        return self
+
+
+class CopyOutput(_Output):
+    """Remux: every track that the container can carry, without re-encoding."""
+
+    type: Literal["copy"] = "copy"
+    format: VideoContainer | Literal["m4a"] = "mp4"
+
+    @property
+    def container(self) -> str:
+        return self.format
+
+
+FileOutput = Mp4Output | MovOutput | MkvOutput | WebmOutput | TsOutput | AudioOutput | CopyOutput
+Output = Annotated[FileOutput, Field(discriminator="type")]
+
+
+def check_codecs(
+    container: str,
+    video: Rung | Literal["copy"] | None,
+    audio: AudioSpec | Literal["copy"] | None,
+) -> None:
+    """ValueError when `container` does not carry the codec asked for."""
+    if isinstance(video, Rung) and video.codec is not None and video.codec not in VIDEO_CODECS[container]:
+        raise ValueError(f"{container} does not carry {video.codec}; it carries {', '.join(VIDEO_CODECS[container])}")
+    if isinstance(audio, AudioSpec) and audio.codec is not None and audio.codec not in AUDIO_CODECS[container]:
+        raise ValueError(f"{container} does not carry {audio.codec}; it carries {', '.join(AUDIO_CODECS[container])}")
+
+
+class DevicePolicy(Model):
+    """Where the job may run; `id` pins it to one device."""
+
+    policy: Literal["auto", "hardware", "software"] = "auto"
+    id: str | None = Field(None, max_length=100)
+    fallback: bool = Field(True, description="whether the next step down may be taken when one fails")
+
+
+def _with_names(outputs: Any) -> Any:
+    """Gives nameless outputs their names: output, or output-1, output-2 … where there are several."""
+    if not isinstance(outputs, list | tuple):
+        return outputs
+    named = []
+    for number, output in enumerate(outputs, 1):
+        name = "output" if len(outputs) == 1 else f"output-{number}"
+        if isinstance(output, dict) and output.get("name") is None:
+            output = {**output, "name": name}
+        elif isinstance(output, _Output) and output.name is None:
+            output = output.model_copy(update={"name": name})
+        named.append(output)
+    return tuple(named)
+
+
+Outputs = Annotated[tuple[Output, ...], BeforeValidator(_with_names), Field(min_length=1, max_length=16)]
+
+
+def _unique_names(outputs: tuple[FileOutput, ...]) -> tuple[FileOutput, ...]:
+    names = [str(output.name).casefold() for output in outputs]
+    if len(set(names)) != len(names):
+        raise ValueError("outputs have different names")
+    return outputs
+
+
+UniqueOutputs = Annotated[Outputs, AfterValidator(_unique_names)]
+
+
+class FileJob(Model):
+    """A file in, files out."""
+
+    kind: Literal["file"] = "file"
+    input: Input
+    outputs: UniqueOutputs | None = None
+    preset: str | None = Field(None, max_length=100, description="a preset's name, in place of outputs")
+    queue: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
+    priority: int = Field(0, ge=-1000, le=1000, description="higher starts earlier")
+    device: DevicePolicy = DevicePolicy()
+    max_missing: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="share of the promised duration that may be missing before the job fails",
+    )
+    timeout_seconds: float | None = Field(None, gt=0, le=7 * 86_400, description="deadline of one attempt")
+    webhook: None = None
+    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
+
+    @model_validator(mode="after")
+    def _outputs_or_preset(self) -> Self:
+        if (self.outputs is None) == (self.preset is None):
+            raise ValueError("give either outputs or preset")
+        return self
+
+    @field_validator("metadata")
+    @classmethod
+    def _small(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if sum(len(str(k)) + len(str(v)) for k, v in value.items()) > 16_384:
+            raise ValueError("metadata is at most 16 KiB")
+        return value
+
+
+JobSpec = FileJob

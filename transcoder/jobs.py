@@ -1,0 +1,100 @@
+"""Jobs, tasks and attempts as users see them (the API's JSON) and as the store keeps them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipelines.result import Progress, Warning
+from pipelines.spec import FileJob
+
+
+class JobStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ErrorInfo(_Record):
+    """Why a job or an attempt failed."""
+
+    code: str
+    message: str
+    stage: str | None = None
+    device: str | None = None
+    retryable: bool = False
+    facts: dict[str, Any] = {}
+
+
+class OutputFile(_Record):
+    """`path` is what follows /v1/jobs/{id}/outputs/."""
+
+    path: str
+    size: int
+    content_type: str
+    sha256: str
+
+
+class JobOutput(_Record):
+    name: str
+    type: str
+    files: tuple[OutputFile, ...]
+
+
+class Attempt(_Record):
+    """One try of a task on a device. Counted when it starts."""
+
+    number: int
+    task: int = 0
+    device: str
+    status: Literal["running", "completed", "failed", "cancelled", "lost"]
+    reason: str = Field("", description="why this device and this path")
+    started_at: datetime
+    finished_at: datetime | None = None
+    error: ErrorInfo | None = None
+
+
+class Job(_Record):
+    id: str
+    kind: Literal["file", "stream"]
+    status: JobStatus
+    queue: str
+    priority: int
+    preset: str | None = None
+    progress: float | None = Field(None, description="0-1; null when it can't be told")
+    eta_seconds: float | None = None
+    stats: Progress | None = Field(None, description="frames, fps, speed of the running attempt")
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    cancel_requested: bool = False
+    attempts: tuple[Attempt, ...] = ()
+    outputs: tuple[JobOutput, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+    error: ErrorInfo | None = None
+    plan: dict[str, Any] | None = Field(None, description="the plan of the latest attempt")
+    metadata: dict[str, Any] = {}
+    spec: FileJob
+
+
+class Upload(_Record):
+    """A stored upload. `name` is what the client called it; the file's name on disk is the id."""
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+    created_at: datetime

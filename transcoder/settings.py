@@ -1,0 +1,80 @@
+"""All settings, in one class. Each is read from the environment as TRANSCODER_<NAME>."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from pipelines.limits import Limits
+
+
+def _split(value: object) -> object:
+    """Lists are written with commas: `a,b`."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """Settings of the service and of the command line."""
+
+    model_config = SettingsConfigDict(env_prefix="TRANSCODER_", frozen=True, extra="ignore")
+
+    data_dir: Path = Field(Path("data"), description="Folder for the database, uploads, scratch and outputs.")
+    host: str = Field("127.0.0.1", description="Address that the API listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port that the API listens on; 0 takes a free one.")
+    database_url: str | None = Field(
+        None, description="SQLAlchemy URL of the database; SQLite in the data folder when not given."
+    )
+    software_slots: int = Field(
+        default_factory=lambda: max(1, (os.cpu_count() or 2) // 2),
+        ge=0,
+        le=1024,
+        description="Tasks that run at once on the software device; half the CPU count when not given.",
+    )
+    allowed_networks: Networks = Field(
+        (), description="Private networks that inputs may come from, such as 192.168.0.0/16,10.1.0.0/16."
+    )
+    media_roots: Paths = Field((), description="Folders that `path` inputs may come from.")
+    presets_dir: Path | None = Field(None, description="Folder with presets of your own (*.toml).")
+    max_upload_bytes: int = Field(256 << 30, gt=0, description="Largest upload or download, in bytes.")
+    upload_idle_seconds: float = Field(
+        60.0, gt=0, description="An upload or download that sends nothing for this long is ended."
+    )
+    upload_ttl_seconds: float = Field(
+        7 * 86_400.0, gt=0, description="Uploads that no job uses are deleted after this time."
+    )
+    attempt_timeout_seconds: float = Field(
+        24 * 3600.0, gt=0, description="Deadline of one attempt where the job names none."
+    )
+    stall_seconds: float = Field(60.0, gt=0, description="An attempt without progress for this long is ended.")
+    probe_timeout_seconds: float = Field(30.0, gt=0, description="Deadline of a probe or a dry-run plan.")
+    max_attempts: int = Field(3, ge=1, le=20, description="Attempts that a job gets when errors are retryable.")
+    retry_backoff_seconds: float = Field(2.0, ge=0, description="Wait before the second attempt; doubles after that.")
+    shutdown_seconds: float = Field(
+        10.0, ge=0, description="Time that running attempts get to finish when the service stops."
+    )
+    max_pixels: int = Field(Limits().max_pixels, gt=0, description="Largest frame of an input, in pixels.")
+    max_streams: int = Field(Limits().max_streams, gt=0, description="Most tracks of an input.")
+    max_duration_seconds: float = Field(Limits().max_duration_seconds, gt=0, description="Longest input.")
+    max_frame_rate: float = Field(Limits().max_frame_rate, gt=0, description="Highest frame rate of an input.")
+    max_work: float = Field(Limits().max_work, gt=0, description="Most frames × pixels that a job decodes.")
+    max_output_bytes: int = Field(Limits().max_output_bytes, gt=0, description="Most bytes that a job writes.")
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits(**{name: getattr(self, name) for name in Limits.model_fields})
+
+    @property
+    def effective_database_url(self) -> str:
+        return self.database_url or f"sqlite+aiosqlite:///{(self.data_dir / 'transcoder.db').absolute()}"
