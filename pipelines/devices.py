@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import av
+
+from pipelines.encoders import SOFTWARE_ENCODERS, software_rate_controls
 from pipelines.source import Facts
+
+SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
 
 Direction = Literal["decode", "encode"]
 
@@ -14,6 +19,8 @@ class Capability(Facts):
 
     direction: Direction
     codec: str
+    encoder: str | None = None
+    """FFmpeg's encoder that does it."""
     bit_depth: int = 8
     rate_controls: tuple[str, ...] = ()
     min_size: tuple[int, int] | None = None
@@ -29,3 +36,20 @@ class Device(Facts):
     name: str
     capabilities: tuple[Capability, ...] = ()
     slots: int = 1
+
+
+def software_device(slots: int) -> Device:
+    """The CPU with the encoders of the FFmpeg that PyAV was built with."""
+    capabilities = tuple(
+        Capability(direction="encode", codec=codec, encoder=name, rate_controls=software_rate_controls(name))
+        for codec, name in (*SOFTWARE_ENCODERS.items(), *((name, name) for name in SUBTITLE_ENCODERS))
+        if _has_encoder(name)
+    )
+    return Device(id="software", kind="software", name="CPU (software codecs)", capabilities=capabilities, slots=slots)
+
+
+def _has_encoder(name: str) -> bool:
+    try:
+        return av.Codec(name, "w").is_encoder
+    except av.codec.codec.UnknownCodecError:
+        return False

@@ -6,40 +6,70 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.source import Facts, Ratio
+from pipelines.source import Facts
+
+Range = Literal["tv", "pc"]
+
+
+class Deinterlace(Facts):
+    """Both fields of a frame become one progressive frame; `field_first` is the field that is shown first."""
+
+    kind: Literal["deinterlace"] = "deinterlace"
+    field_first: Literal["top", "bottom", "auto"] = "auto"
+    bob: bool = False
+    """Every field becomes a frame: twice the rate."""
+
+
+class Crop(Facts):
+    """Cuts to a size, from the top left corner given."""
+
+    kind: Literal["crop"] = "crop"
+    width: int
+    height: int
+    x: int = 0
+    y: int = 0
 
 
 class Scale(Facts):
-    """Resize (and convert the pixel format on the way)."""
+    """To a size, pixel format, matrix and range in one step. Matrices are FFmpeg's names; None leaves them alone."""
 
     kind: Literal["scale"] = "scale"
     width: int
     height: int
+    pixel_format: str
     in_matrix: str | None = None
     out_matrix: str | None = None
-    in_range: Literal["tv", "pc"] | None = None
-    out_range: Literal["tv", "pc"] | None = None
+    in_range: Range | None = None
+    out_range: Range | None = None
 
 
-class FrameRateFilter(Facts):
-    """Constant frame rate by dropping and repeating."""
+class ToneMap(Facts):
+    """PQ or HLG with BT.2020 primaries to BT.709 SDR of the pixel format given."""
 
-    kind: Literal["fps"] = "fps"
-    rate: Ratio
-
-
-class Format(Facts):
-    kind: Literal["format"] = "format"
+    kind: Literal["tonemap"] = "tonemap"
+    width: int
+    height: int
     pixel_format: str
+    transfer: Literal["smpte2084", "arib-std-b67"]
 
 
-class SetSar(Facts):
-    kind: Literal["setsar"] = "setsar"
-    ratio: Ratio
+class Flatten(Facts):
+    """Alpha is laid over black."""
+
+    kind: Literal["flatten"] = "flatten"
+    bit_depth: int = 8
+
+
+class Transpose(Facts):
+    """Turns the picture clockwise by 90, 180 or 270 degrees, after flipping it horizontally where `mirror` says so."""
+
+    kind: Literal["transpose"] = "transpose"
+    degrees: Literal[0, 90, 180, 270]
+    mirror: bool = False
 
 
 class Resample(Facts):
-    """To the encoder's sample rate, layout and format; gaps are filled and overlaps trimmed: sound stays in time."""
+    """To the encoder's rate, layout and format; gaps are filled and overlaps trimmed: sound stays in time."""
 
     kind: Literal["resample"] = "resample"
     sample_rate: int
@@ -47,4 +77,7 @@ class Resample(Facts):
     sample_format: str
 
 
-Filter = Annotated[Scale | FrameRateFilter | Format | SetSar | Resample, Field(discriminator="kind")]
+Filter = Annotated[
+    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Resample,
+    Field(discriminator="kind"),
+]

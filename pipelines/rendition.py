@@ -52,7 +52,7 @@ class VideoRendition(_Rendition):
     constant_rate: bool
     """True: frames at exactly `frame_rate`; False: the source's own timing is kept."""
     gop_frames: int
-    bit_rate: int | None = None
+    gop_seconds: float
     colour: Colour = Colour()
 
 

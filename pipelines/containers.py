@@ -1,0 +1,67 @@
+"""Containers: FFmpeg's muxer, extension, muxer options, and which codecs go along by copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_MP4_AUDIO = frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "flac", "alac"})
+_PCM = frozenset(
+    {"pcm_s16le", "pcm_s16be", "pcm_s24le", "pcm_s24be", "pcm_s32le", "pcm_s32be", "pcm_f32le", "pcm_f32be"}
+)
+
+
+@dataclass(frozen=True)
+class Container:
+    """`copies` names the codecs (FFmpeg's names) that players of this container take; None: any."""
+
+    muxer: str
+    extension: str
+    options: dict[str, str] = field(default_factory=dict)
+    copies_video: frozenset[str] | None = frozenset()
+    copies_audio: frozenset[str] | None = frozenset()
+    copies_subtitles: frozenset[str] | None = frozenset()
+    subtitle_codec: str | None = None
+    """The encoder of the container's own kind of text subtitles."""
+    cover_art: bool = False
+    chapters: bool = True
+    time_base_denominator: int = 90_000
+    """Ticks per second that video timing is kept with where the source's own are too coarse."""
+    tracks_per_type: int | None = None
+
+
+_FASTSTART = {"movflags": "+faststart"}
+
+CONTAINERS: dict[str, Container] = {
+    "mp4": Container(
+        "mp4", "mp4", _FASTSTART,
+        copies_video=frozenset({"h264", "hevc", "av1", "vp9", "mpeg4", "mpeg2video", "mpeg1video"}),
+        copies_audio=_MP4_AUDIO, copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", cover_art=True,
+    ),
+    "mov": Container(
+        "mov", "mov", _FASTSTART,
+        copies_video=frozenset({"h264", "hevc", "mpeg4", "mpeg2video", "mjpeg", "prores", "dnxhd", "qtrle", "png"}),
+        copies_audio=frozenset({"aac", "mp3", "ac3", "eac3", "alac"}) | _PCM,
+        copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text",
+    ),
+    "mkv": Container(
+        "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,
+        copies_subtitles=frozenset({"subrip", "ass", "webvtt", "hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle"}),
+        subtitle_codec="subrip", cover_art=True, time_base_denominator=1000,
+    ),
+    "webm": Container(
+        "webm", "webm", {"cues_to_front": "1"}, copies_video=frozenset({"vp8", "vp9", "av1"}),
+        copies_audio=frozenset({"opus", "vorbis"}), copies_subtitles=frozenset({"webvtt"}), subtitle_codec="webvtt",
+        time_base_denominator=1000,
+    ),
+    "ts": Container(
+        "mpegts", "ts", {}, copies_video=frozenset({"h264", "hevc", "mpeg2video", "mpeg1video"}),
+        copies_audio=frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "dts"}),
+        copies_subtitles=frozenset({"dvb_subtitle"}), chapters=False,
+    ),
+    "m4a": Container(
+        "ipod", "m4a", _FASTSTART, copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art=True,
+    ),
+    "mp3": Container("mp3", "mp3", {}, copies_audio=frozenset({"mp3"}), cover_art=True, tracks_per_type=1),
+    "opus": Container("opus", "opus", {}, copies_audio=frozenset({"opus"}), tracks_per_type=1),
+    "flac": Container("flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art=True, tracks_per_type=1),
+}  # fmt: skip

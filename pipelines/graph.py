@@ -1,0 +1,274 @@
+"""Filter graphs: planned filters as FFmpeg filters, rebuilt when the source changes its size or format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.audio.frame import AudioFrame
+from av.filter import Graph
+from av.filter.context import FilterContext
+from av.video.frame import VideoFrame
+
+from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Resample, Scale, ToneMap, Transpose
+from pipelines.rendition import AudioRendition, VideoRendition
+
+Step = tuple[str, dict[str, str]]
+"""A filter of FFmpeg and its options."""
+
+SWS_MATRIX = {
+    "bt709": "bt709", "bt470bg": "bt470bg", "smpte170m": "smpte170m", "smpte240m": "smpte240m", "fcc": "fcc",
+    "bt2020nc": "bt2020", "bt2020c": "bt2020",
+}  # fmt: skip
+"""swscale's names for matrices; others are left to it."""
+
+ASPECT_TOLERANCE = Fraction(1, 100)
+
+RESAMPLER_GAP_SECONDS = 0.03
+"""Sound that is farther than this from where its time says is moved there: silence in, or samples out."""
+
+
+def _deinterlace(step: Deinterlace) -> list[Step]:
+    parity = {"top": "tff", "bottom": "bff", "auto": "auto"}[step.field_first]
+    return [("bwdif", {"mode": "send_field" if step.bob else "send_frame", "parity": parity, "deint": "all"})]
+
+
+def _flatten(step: Flatten) -> list[Step]:
+    planar = "gbrap" if step.bit_depth <= 8 else "gbrap16le"
+    return [
+        ("format", {"pix_fmts": planar}),
+        ("premultiply", {"inplace": "1"}),
+        ("format", {"pix_fmts": planar.replace("gbrap", "gbrp")}),
+    ]
+
+
+def _scale(step: Scale) -> list[Step]:
+    options = {"w": str(step.width), "h": str(step.height), "flags": "bicubic"}
+    for key, matrix in (("in_color_matrix", step.in_matrix), ("out_color_matrix", step.out_matrix)):
+        if matrix in SWS_MATRIX:
+            options[key] = SWS_MATRIX[matrix]
+    for key, value in (("in_range", step.in_range), ("out_range", step.out_range)):
+        if value is not None:
+            options[key] = value
+    return [("scale", options), ("format", {"pix_fmts": step.pixel_format})]
+
+
+def _tone_map(step: ToneMap) -> list[Step]:
+    return [
+        (
+            "scale",
+            {
+                "w": str(step.width),
+                "h": str(step.height),
+                "in_primaries": "bt2020",
+                "in_transfer": step.transfer,
+                "in_color_matrix": "bt2020",
+                "out_primaries": "bt709",
+                "out_transfer": "bt709",
+                "out_color_matrix": "bt709",
+                "out_range": "tv",
+                "intent": "perceptual",
+            },
+        ),
+        ("format", {"pix_fmts": step.pixel_format}),
+    ]
+
+
+def _transpose(step: Transpose) -> list[Step]:
+    turn: dict[int, list[Step]] = {
+        0: [],
+        90: [("transpose", {"dir": "clock"})],
+        180: [("hflip", {}), ("vflip", {})],
+        270: [("transpose", {"dir": "cclock"})],
+    }
+    return ([("hflip", {})] if step.mirror else []) + turn[step.degrees]
+
+
+VIDEO_STEPS: dict[type[Any], Callable[[Any], list[Step]]] = {
+    Deinterlace: _deinterlace,
+    Flatten: _flatten,
+    Crop: lambda step: [("crop", {"w": str(step.width), "h": str(step.height), "x": str(step.x), "y": str(step.y)})],
+    Scale: _scale,
+    ToneMap: _tone_map,
+    Transpose: _transpose,
+}
+
+
+class _Chain:
+    """One linear FFmpeg graph: a source, the steps, a sink."""
+
+    def __init__(self, source: Step, steps: list[Step], sink: str) -> None:
+        self.graph = Graph()
+        self.graph.threads = 0
+        self._source = self.graph.add(source[0], **source[1])
+        node: FilterContext = self._source
+        for name, options in steps:
+            following = self.graph.add(name, **options)
+            node.link_to(following)
+            node = following
+        self._sink = self.graph.add(sink)
+        node.link_to(self._sink)
+        self.graph.configure()
+
+    def push(self, frame: VideoFrame | AudioFrame | None) -> Iterator[Any]:
+        self._source.push(frame)
+        while True:
+            try:
+                yield self._sink.pull()
+            except (BlockingIOError, av.error.EOFError):
+                return
+
+
+class VideoGraph:
+    """Filters decoded frames of one track into frames of one rendition: always its size and pixel format."""
+
+    def __init__(self, rendition: VideoRendition, time_base: Fraction, sample_aspect_ratio: Fraction) -> None:
+        self._rendition = rendition
+        self._time_base = time_base
+        self._sar = sample_aspect_ratio
+        self._planned: tuple[int, int] | None = None
+        self._key: tuple[Any, ...] | None = None
+        self._chain: _Chain | None = None
+
+    def push(self, frame: VideoFrame) -> Iterator[VideoFrame]:
+        key = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
+        if key != self._key:
+            yield from self.flush()
+            self._key = key
+            self._chain = self._build(frame)
+        if self._chain is None:
+            yield frame
+        else:
+            yield from self._chain.push(frame)
+
+    def flush(self) -> Iterator[VideoFrame]:
+        """What is still inside; the graph is built anew for the next frame."""
+        chain, self._chain, self._key = self._chain, None, None
+        if chain is not None:
+            yield from chain.push(None)
+
+    def _build(self, frame: VideoFrame) -> _Chain | None:
+        size = (frame.width, frame.height)
+        if self._planned is None:
+            self._planned = size
+        filters = self._rendition.filters
+        if size != self._planned:
+            filters = self._refit(size)
+        steps = [
+            step for planned in filters if not self._is_idle(planned, frame) for step in VIDEO_STEPS[type(planned)](planned)
+        ]
+        if size != self._planned and (padding := self._padding(filters)):
+            steps.append(padding)
+        if not steps:
+            return None
+        source = {
+            "video_size": f"{frame.width}x{frame.height}",
+            "pix_fmt": frame.format.name,
+            "time_base": str(self._time_base),
+            "pixel_aspect": str(self._sar),
+            "colorspace": str(int(frame.colorspace)),
+            "range": str(int(frame.color_range)),
+        }
+        return _Chain(("buffer", source), steps, "buffersink")
+
+    @staticmethod
+    def _is_idle(step: Filter, frame: VideoFrame) -> bool:
+        """A scale that changes nothing would still copy every frame."""
+        return (
+            isinstance(step, Scale)
+            and (step.width, step.height, step.pixel_format) == (frame.width, frame.height, frame.format.name)
+            and step.in_range == step.out_range
+            and step.in_matrix == step.out_matrix
+        )
+
+    def _refit(self, size: tuple[int, int]) -> tuple[Filter, ...]:
+        """Filters for a source that changed its size: fitted into the planned size with its aspect kept."""
+        refitted: list[Filter] = []
+        for step in self._rendition.filters:
+            if isinstance(step, Crop):
+                continue
+            if isinstance(step, Scale | ToneMap):
+                width, height = step.width, step.height
+                scale = min(Fraction(width) / (size[0] * self._sar), Fraction(height) / size[1])
+                fitted = [max(2, 2 * round(side * scale / 2)) for side in (size[0] * self._sar, Fraction(size[1]))]
+                inside = (min(fitted[0], width), min(fitted[1], height))
+                step = step.model_copy(update={"width": inside[0], "height": inside[1]})
+            refitted.append(step)
+        return tuple(refitted)
+
+    def _padding(self, filters: tuple[Filter, ...]) -> Step | None:
+        inner = next(((s.width, s.height) for s in filters if isinstance(s, Scale | ToneMap)), None)
+        turned = any(isinstance(s, Transpose) and s.degrees in (90, 270) for s in filters)
+        if inner is not None and turned:
+            inner = (inner[1], inner[0])
+        wanted = (self._rendition.width, self._rendition.height)
+        if inner is None or inner == wanted:
+            return None
+        return ("pad", {"w": str(wanted[0]), "h": str(wanted[1]), "x": "(ow-iw)/2", "y": "(oh-ih)/2"})
+
+
+class AudioGraph:
+    """Filters decoded sound of one track into an encoder's format, from time 0 on and in time."""
+
+    def __init__(self, rendition: AudioRendition, *, end_samples: int | None) -> None:
+        self._resample = next(step for step in rendition.filters if isinstance(step, Resample))
+        self._end = end_samples
+        self._frame_size = 0
+        self._key: tuple[Any, ...] | None = None
+        self._chain: _Chain | None = None
+        self._started = False
+
+    def set_frame_size(self, samples: int) -> None:
+        """Frames come out with exactly this many samples (but the last); 0: as they come."""
+        self._frame_size = samples
+
+    def push(self, frame: AudioFrame) -> Iterator[AudioFrame]:
+        key = (frame.sample_rate, frame.format.name, frame.layout.name, frame.layout.nb_channels, frame.time_base)
+        if key != self._key:
+            yield from self.flush()
+            self._key = key
+            self._chain = self._build(frame)
+        assert self._chain is not None
+        yield from self._chain.push(frame)
+
+    def flush(self) -> Iterator[AudioFrame]:
+        chain, self._chain, self._key = self._chain, None, None
+        if chain is not None:
+            yield from chain.push(None)
+
+    def _build(self, frame: AudioFrame) -> _Chain:
+        step = self._resample
+        source = {
+            "sample_rate": str(frame.sample_rate),
+            "sample_fmt": frame.format.name,
+            "channel_layout": _buffer_layout(frame),
+            "time_base": str(frame.time_base),
+        }
+        resample = {
+            "osr": str(step.sample_rate),
+            "ochl": step.layout,
+            "osf": step.sample_format,
+            "async": "1",
+            "min_hard_comp": str(RESAMPLER_GAP_SECONDS),
+        }
+        if not self._started:
+            resample["first_pts"] = "0"
+            self._started = True
+        steps: list[Step] = [("aresample", resample)]
+        if self._end is not None:
+            steps.append(("atrim", {"end_pts": str(self._end)}))
+        chain = _Chain(("abuffer", source), steps, "abuffersink")
+        if self._frame_size:
+            chain.graph.set_audio_frame_size(self._frame_size)
+        return chain
+
+
+def _buffer_layout(frame: AudioFrame) -> str:
+    """The frame's layout by name; the usual one for its channel count where it says none."""
+    from pipelines.plan_audio import CHANNELS, DEFAULT_LAYOUTS
+
+    name = frame.layout.name
+    known = name in CHANNELS or "channels" not in name
+    return name if known else DEFAULT_LAYOUTS.get(frame.layout.nb_channels, name)

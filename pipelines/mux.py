@@ -1,0 +1,135 @@
+"""One output file: its tracks, its header, and packets of several threads written in order."""
+
+from __future__ import annotations
+
+import errno
+from fractions import Fraction
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+import av
+from av.container import InputContainer
+from av.packet import Packet
+from av.stream import Disposition
+
+from pipelines import encode
+from pipelines.errors import DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
+from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
+from pipelines.source import Chapter
+
+
+def output_error(error: OSError | ValueError, path: str, stage: Stage = "mux") -> PipelineError:
+    """What went wrong with writing `path`, as ours."""
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"no space left while writing {path}", stage=stage, path=path)
+    if number == errno.EFBIG:
+        return LimitExceeded("limit_output", f"{path} grew above the limit", stage=stage, path=path)
+    return OutputFailed(f"writing {path} failed: {error}", stage=stage, path=path, errno=number)
+
+
+class Writer:
+    """Writes one OutputPlan into `folder`. Open all tracks with `add`, then `start`, `write` from any thread, `close`."""
+
+    def __init__(self, plan: OutputPlan, folder: Path) -> None:
+        self.plan = plan
+        self.path = folder / plan.path
+        self.bytes = 0
+        self._lock = Lock()
+        self._container = av.open(
+            str(self.path.absolute()), "w", format=plan.muxer, container_options=dict(plan.muxer_options)
+        )
+        self._closed = False
+
+    def add(self, rendition: RenditionPlan, source: InputContainer, time_base: Fraction | None) -> Any:
+        """The opened output stream of one rendition."""
+        if isinstance(rendition, VideoRendition):
+            assert time_base is not None
+            stream: Any = encode.add_video_stream(self._container, rendition, time_base)
+        elif isinstance(rendition, AudioRendition):
+            stream = encode.add_audio_stream(self._container, rendition)
+        elif isinstance(rendition, CopyRendition):
+            stream = self._add_copy(rendition, source)
+        else:
+            stream = encode.add_subtitle_stream(self._container, rendition, source)
+        disposition = Disposition(0)
+        if rendition.default:
+            disposition |= Disposition.default
+        if rendition.forced:
+            disposition |= Disposition.forced
+        if isinstance(rendition, CopyRendition) and rendition.media == "picture":
+            disposition = Disposition.attached_pic
+        stream.disposition = disposition
+        if rendition.language:
+            stream.metadata["language"] = rendition.language
+        if rendition.title:
+            stream.metadata["title"] = rendition.title
+            stream.metadata["handler_name"] = rendition.title
+        return stream
+
+    def _add_copy(self, rendition: CopyRendition, source: InputContainer) -> Any:
+        try:
+            stream: Any = self._container.add_stream_from_template(source.streams[rendition.stream], opaque=True)
+        except ValueError as error:
+            raise OutputFailed(
+                f"{self.plan.muxer} does not take {rendition.codec} as it is", stage="mux", codec=rendition.codec
+            ) from error
+        if rendition.codec_tag is not None:
+            stream.codec_context.codec_tag = rendition.codec_tag
+        return stream
+
+    def start(self, chapters: tuple[Chapter, ...] = ()) -> None:
+        """Writes the header."""
+        self._container.metadata.update(self.plan.metadata)
+        if chapters and self.plan.chapters:
+            self._container.set_chapters(
+                [
+                    {
+                        "id": number,
+                        "start": round(chapter.start_seconds * 1000),
+                        "end": round(chapter.end_seconds * 1000),
+                        "time_base": Fraction(1, 1000),
+                        "metadata": {"title": chapter.title} if chapter.title else {},
+                    }
+                    for number, chapter in enumerate(chapters)
+                ]
+            )
+        try:
+            self._container.start_encoding()
+        except (OSError, ValueError) as error:
+            raise output_error(error, self.plan.path) from error
+
+    def write(self, packets: list[Packet]) -> None:
+        try:
+            with self._lock:
+                for packet in packets:
+                    self.bytes += packet.size
+                    self._container.mux_one(packet)
+        except (OSError, ValueError) as error:
+            raise output_error(error, self.plan.path) from error
+
+    def close(self) -> None:
+        """Writes the trailer (for MP4 the index, moved to the front)."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._container.close()
+        except (OSError, ValueError) as error:
+            raise output_error(error, self.plan.path) from error
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except PipelineError:
+            return  # the first error is the one that counts

@@ -1,0 +1,298 @@
+"""`plan`: from what is asked, what the source is and what the device can do, to what will be done and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from pipelines.containers import CONTAINERS, Container
+from pipelines.devices import Device
+from pipelines.errors import BadInput, UnsupportedSpec
+from pipelines.plan_audio import plan_audio
+from pipelines.plan_video import plan_video
+from pipelines.rendition import (
+    AudioRendition,
+    CopyRendition,
+    DecodePlan,
+    OutputPlan,
+    Plan,
+    RenditionPlan,
+    SubtitleRendition,
+    VideoRendition,
+)
+from pipelines.result import Warning
+from pipelines.source import AudioInfo, SourceInfo, SubtitleInfo, Track, VideoInfo
+from pipelines.spec import AudioOutput, AudioSpec, CopyOutput, FileJob, FileOutput, Rung, SubtitleSpec
+
+AnyTrack = TypeVar("AnyTrack", VideoInfo, AudioInfo, SubtitleInfo)
+
+
+def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
+    """The plan of a job whose preset is resolved.
+
+    UnsupportedSpec: something asked for can't be done on this source or device. BadInput: nothing to transcode.
+    """
+    if spec.outputs is None:
+        raise UnsupportedSpec("the preset is not resolved", stage="plan", preset=spec.preset)
+    if spec.device.policy == "hardware" and device.kind == "software":
+        raise UnsupportedSpec("hardware was asked for and this device is the CPU", stage="plan")
+    if not source.video and not source.audio:
+        raise BadInput("the input has neither video nor audio", stage="plan")
+    start, end, duration = _span(spec, source)
+    available = frozenset(c.encoder for c in device.capabilities if c.direction == "encode" and c.encoder)
+    notes = _Notes()
+    for other in source.other:
+        notes.add("track_dropped", f"{other.kind} track {other.index} ({other.codec or 'unknown'}) is left out")
+    outputs = tuple(_Assembly(output, source, available, notes).plan() for output in spec.outputs)
+    return Plan(
+        device=device.id,
+        decode=_decoders(outputs, source),
+        outputs=outputs,
+        start_seconds=start,
+        end_seconds=end,
+        duration_seconds=duration,
+        max_missing=spec.max_missing,
+        warnings=notes.warnings(),
+    )
+
+
+def _span(spec: FileJob, source: SourceInfo) -> tuple[float, float | None, float | None]:
+    """Start and end on the input's clock, and the expected duration of the outputs."""
+    clip = spec.input.clip
+    whole = source.duration_seconds
+    if clip is None:
+        return source.start_seconds, None, whole
+    if whole is not None and clip.start >= whole:
+        raise UnsupportedSpec(
+            f"the clip starts at {clip.start:g} s, the input ends at {whole:g} s", stage="plan", duration_seconds=whole
+        )
+    ends = [end for end in (clip.end, whole) if end is not None]
+    duration = min(ends) - clip.start if ends else None
+    end = None if clip.end is None else source.start_seconds + clip.end
+    return source.start_seconds + clip.start, end, duration
+
+
+class _Notes:
+    """Warnings, each said once."""
+
+    def __init__(self) -> None:
+        self._warnings: dict[tuple[str, str], Warning] = {}
+
+    def add(self, code: str, message: str) -> None:
+        self._warnings.setdefault((code, message), Warning(code=code, message=message))
+
+    def warnings(self) -> tuple[Warning, ...]:
+        return tuple(self._warnings.values())
+
+
+class _Assembly:
+    """One output being put together."""
+
+    def __init__(self, output: FileOutput, source: SourceInfo, available: frozenset[str], notes: _Notes) -> None:
+        self.output, self.source, self.available, self.notes = output, source, available, notes
+        self.container: Container = CONTAINERS[output.container]
+
+    def plan(self) -> OutputPlan:
+        output, container = self.output, self.container
+        if isinstance(output, CopyOutput):
+            renditions = self._copied_all()
+        elif isinstance(output, AudioOutput):
+            renditions = [*self._audio(output.audio), *self._pictures()]
+            if not any(rendition.kind == "audio" or self._is_audio_copy(rendition) for rendition in renditions):
+                raise UnsupportedSpec("the input has no sound", stage="plan", output=output.name)
+        else:
+            renditions = [*self._video(output.video), *self._audio(output.audio), *self._subtitles(output.subtitles)]
+            renditions += self._pictures()
+        if not any(rendition.kind in ("video", "audio") or self._is_av_copy(rendition) for rendition in renditions):
+            raise UnsupportedSpec("nothing of the input goes into this output", stage="plan", output=output.name)
+        return OutputPlan(
+            name=str(output.name),
+            type=output.type,
+            path=f"{output.name}.{container.extension}",
+            muxer=container.muxer,
+            muxer_options=container.options,
+            renditions=tuple(renditions),
+            metadata=dict(self.source.metadata),
+            chapters=container.chapters,
+        )
+
+    @staticmethod
+    def _is_audio_copy(rendition: RenditionPlan) -> bool:
+        return isinstance(rendition, CopyRendition) and rendition.media == "audio"
+
+    @staticmethod
+    def _is_av_copy(rendition: RenditionPlan) -> bool:
+        return isinstance(rendition, CopyRendition) and rendition.media in ("audio", "video")
+
+    def _video(self, rung: Rung | str | None) -> list[RenditionPlan]:
+        track = main_video(self.source.video)
+        if rung is None or not self.source.video:
+            return []
+        for other in self.source.video:
+            if other is not track:
+                self.notes.add("track_dropped", f"video track {other.index} is left out: one video track per file")
+        if isinstance(rung, Rung):
+            if track is None:
+                codec = self.source.video[0].codec
+                if self.source.audio:
+                    self.notes.add("track_dropped", f"no decoder for the video ({codec}): sound only")
+                    return []
+                raise BadInput(f"no decoder for the video ({codec})", stage="plan", codec=codec)
+            return [plan_video(rung, track, self.output.container, self.available)]
+        return self._copies((track or self.source.video[0],), "video", self.container.copies_video)
+
+    def _audio(self, spec: AudioSpec | str | None) -> list[RenditionPlan]:
+        if spec is None or not self.source.audio:
+            return []
+        if not isinstance(spec, AudioSpec):
+            return self._copies(
+                self.source.audio[: self.container.tracks_per_type], "audio", self.container.copies_audio
+            )
+        tracks = self._chosen_audio(spec)
+        default = _default_of(tracks)
+        return [
+            plan_audio(spec, track, self.output.container, self.available, default=track is default) for track in tracks
+        ]
+
+    def _chosen_audio(self, spec: AudioSpec) -> list[AudioInfo]:
+        tracks = spec.tracks or ("default" if isinstance(self.output, AudioOutput) else "all")
+        chosen = _select(self.source.audio, tracks, spec.languages)
+        if not chosen:
+            raise UnsupportedSpec("no audio track is as asked", stage="plan", tracks=len(self.source.audio))
+        decodable = [track for track in chosen if track.decodable]
+        for track in chosen:
+            if not track.decodable:
+                self.notes.add("track_dropped", f"audio track {track.index}: no decoder for {track.codec}")
+        if not decodable:
+            if isinstance(self.output, AudioOutput) or not self.source.video:
+                raise BadInput(f"no decoder for the sound ({chosen[0].codec})", stage="plan", codec=chosen[0].codec)
+            return []
+        limit = self.container.tracks_per_type
+        for track in decodable[limit:] if limit else []:
+            self.notes.add("track_dropped", f"audio track {track.index} is left out: one per {self.output.container}")
+        return decodable[:limit]
+
+    def _subtitles(self, spec: SubtitleSpec | None) -> list[RenditionPlan]:
+        if spec is None:
+            return []
+        chosen = _select(self.source.subtitles, spec.tracks, spec.languages)
+        planned: list[RenditionPlan] = []
+        default = next((track for track in chosen if track.default), None)
+        for track in chosen:
+            about = dict(
+                stream=track.index, language=track.language, title=track.title, forced=track.forced,
+                default=track is default,
+            )  # fmt: skip
+            copies, own = self.container.copies_subtitles, self.container.subtitle_codec
+            if copies is None or track.codec in copies:
+                planned.append(
+                    CopyRendition(codec=track.codec, media="subtitle", reason="goes along as it is", **about)
+                )
+            elif track.kind == "text" and track.decodable and own and own in self.available:
+                reason = f"{track.codec} to {own}, {self.output.container}'s kind"
+                planned.append(SubtitleRendition(codec=own, encoder=own, reason=reason, **about))
+            else:
+                self.notes.add(
+                    "subtitle_dropped",
+                    f"subtitle track {track.index} ({track.codec}) does not go into {self.output.container}",
+                )
+        return planned
+
+    def _pictures(self) -> list[RenditionPlan]:
+        if not self.source.pictures:
+            return []
+        picture = self.source.pictures[0]
+        if not self.container.cover_art or picture.codec not in ("mjpeg", "png"):
+            self.notes.add(
+                "cover_dropped", f"{self.output.container} does not take the cover picture ({picture.codec})"
+            )
+            return []
+        reason = "cover picture kept"
+        return [CopyRendition(stream=picture.index, codec=picture.codec, media="picture", reason=reason)]
+
+    def _copied_all(self) -> list[RenditionPlan]:
+        video = self._copies(self.source.video, "video", self.container.copies_video)
+        audio = self._copies(self.source.audio, "audio", self.container.copies_audio)
+        return [*video, *audio, *self._subtitles(SubtitleSpec()), *self._pictures()]
+
+    def _copies(
+        self, tracks: Sequence[VideoInfo] | Sequence[AudioInfo], media: str, carried: frozenset[str] | None
+    ) -> list[RenditionPlan]:
+        """Tracks that go along; at least one of a type that is there must, the others are dropped with a warning."""
+        kept = [track for track in tracks if carried is None or track.codec in carried]
+        if tracks and not kept:
+            codecs = ", ".join(sorted({track.codec for track in tracks}))
+            raise UnsupportedSpec(
+                f"{self.output.container} can't carry {codecs} as it is; transcode the {media} or take mkv",
+                stage="plan",
+                output=self.output.name,
+            )
+        for track in tracks:
+            if track not in kept:
+                self.notes.add("track_dropped", f"{media} track {track.index} ({track.codec}) does not fit")
+        default = _default_of(kept)
+        hvc1 = self.output.container in ("mp4", "mov")
+        return [
+            CopyRendition(
+                stream=track.index,
+                codec=track.codec,
+                media=media,
+                codec_tag="hvc1" if track.codec == "hevc" and hvc1 else None,
+                language=track.language,
+                title=track.title,
+                default=track is default,
+                forced=track.forced,
+                reason=f"{track.codec} copied without re-encoding",
+            )
+            for track in kept
+        ]
+
+
+def main_video(tracks: Iterable[VideoInfo]) -> VideoInfo | None:
+    """The video track that is meant: decodable, marked default if any is, then the largest."""
+    decodable = [track for track in tracks if track.decodable]
+    return max(decodable, key=lambda t: (t.default, t.width * t.height, -t.index), default=None)
+
+
+def _default_of(tracks: Sequence[Track]) -> Track | None:
+    return next((track for track in tracks if track.default), tracks[0] if tracks else None)
+
+
+def _select(
+    tracks: Sequence[AnyTrack], which: str | tuple[int, ...], languages: tuple[str, ...] | None
+) -> list[AnyTrack]:
+    """Tracks by position ("all", "default" or positions) and language, in the source's order."""
+    chosen = list(tracks)
+    if languages is not None:
+        wanted = {language.casefold() for language in languages}
+        chosen = [track for track in chosen if (track.language or "und").casefold() in wanted]
+    if which == "all":
+        return chosen
+    if which == "default":
+        best = [track for track in chosen if track.decodable] or chosen
+        return [next((track for track in best if track.default), best[0])] if best else []
+    positions = [track.position for track in tracks]
+    missing = [position for position in which if position not in positions]
+    if missing:
+        raise UnsupportedSpec(f"there is no track {missing[0]} (counted from 0)", stage="plan", tracks=len(tracks))
+    return [track for track in chosen if track.position in which]
+
+
+def _decoders(outputs: Iterable[OutputPlan], source: SourceInfo) -> tuple[DecodePlan, ...]:
+    """Each source track that some rendition needs decoded, once."""
+    codecs = {track.index: track.codec for track in (*source.video, *source.audio, *source.subtitles)}
+    decode: dict[int, DecodePlan] = {}
+    for output in outputs:
+        for rendition in output.renditions:
+            if isinstance(rendition, VideoRendition | AudioRendition | SubtitleRendition):
+                decode.setdefault(
+                    rendition.stream,
+                    DecodePlan(
+                        stream=rendition.stream,
+                        kind=rendition.kind,
+                        decoder=codecs[rendition.stream],
+                        placement="software",
+                        reason="decoded once, in software, for every rendition of it",
+                    ),
+                )
+    return tuple(decode.values())

@@ -1,0 +1,147 @@
+"""Clocks: one continuous input clock from whatever a file says, and output times from it. Pure, in integer ticks.
+
+Rules (facts measured on real files):
+- Transport streams wrap at 33 bits and restart: a jump starts a new epoch whose offset makes time go on. Tracks that
+  jump together share the epoch, so sound and picture stay together.
+- Decoded video frames come out in presentation order: a time that does not rise is repaired by one tick when the frame
+  is a little late and dropped when it repeats another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+MICROSECOND = Fraction(1, 1_000_000)
+
+JUMP_BACK_SECONDS = Fraction(1)
+JUMP_AHEAD_SECONDS = Fraction(10)
+"""Farther than this is no gap but another clock (for formats whose clocks may restart)."""
+SAME_EPOCH_SECONDS = Fraction(2)
+
+RESTARTING_FORMATS = ("mpegts", "mpeg", "flv", "rtsp", "hls")
+"""Demuxers whose clocks may jump ahead; elsewhere a gap is a gap."""
+
+Warn = Callable[[str, str, float | None], None]
+"""(code, message, seconds on the input's clock)"""
+
+
+def ignore(code: str, message: str, seconds: float | None) -> None:
+    """A Warn that nobody listens to."""
+
+
+@dataclass(slots=True)
+class _TrackClock:
+    offset: Fraction
+    expected: Fraction | None = None
+
+
+class InputClock:
+    """Maps packet times of all tracks of one file to one continuous clock, in seconds."""
+
+    def __init__(self, format_name: str, warn: Warn = ignore) -> None:
+        self._ahead = JUMP_AHEAD_SECONDS if any(f in RESTARTING_FORMATS for f in format_name.split(",")) else None
+        self._tracks: dict[int, _TrackClock] = {}
+        self._newest = Fraction(0)
+        self._warn = warn
+
+    def offset(self, track: int, dts: Fraction, duration: Fraction) -> Fraction:
+        """Seconds to add to the times of a packet of `track` with decode time `dts`."""
+        clock = self._tracks.get(track)
+        if clock is None:
+            clock = self._tracks[track] = _TrackClock(self._newest)
+        now = dts + clock.offset
+        if clock.expected is not None:
+            gap = now - clock.expected
+            if gap < -JUMP_BACK_SECONDS or (self._ahead is not None and gap > self._ahead):
+                now = self._jump(clock, dts, clock.expected)
+        clock.expected = max(now + duration, clock.expected or now)
+        return clock.offset
+
+    def _jump(self, clock: _TrackClock, dts: Fraction, expected: Fraction) -> Fraction:
+        """Moves the track to the newest epoch if that makes it go on, else starts one."""
+        if abs(dts + self._newest - expected) > SAME_EPOCH_SECONDS or self._newest == clock.offset:
+            self._newest = expected - dts
+            self._warn("clock_jump", "the input's clock jumped; time goes on without the jump", float(expected))
+        clock.offset = self._newest
+        clock.expected = None
+        return dts + clock.offset
+
+
+class PresentationOrder:
+    """Chooses between pts and dts of decoded frames, then makes times rise strictly. Ticks of the track's time base.
+
+    AVI gives pts in decode order, raw streams none: the one of the two that misbehaves less is believed.
+    """
+
+    def __init__(self, step: int, warn: Warn = ignore, seconds_per_tick: Fraction = MICROSECOND) -> None:
+        self._step = max(1, step)
+        self._warn, self._tick = warn, seconds_per_tick
+        self._last: int | None = None
+        self._last_pts: int | None = None
+        self._last_dts: int | None = None
+        self._faulty_pts = self._faulty_dts = 0
+
+    def place(self, pts: int | None, dts: int | None, duration: int) -> int | None:
+        """The frame's time; None when it repeats the time of another and is to be dropped."""
+        time = self._believed(pts, dts)
+        last = self._last
+        if time is None:
+            time = 0 if last is None else last + self._step
+        elif last is not None and time <= last:
+            if time == last and pts is not None:
+                self._warn("duplicate_timestamp", "frames at the same time: one dropped", float(time * self._tick))
+                return None
+            self._warn("falling_timestamp", "a frame's time fell back and was repaired", float(time * self._tick))
+            time = last + 1
+        self._last = time
+        if duration > 0:
+            self._step = duration
+        return time
+
+    def _believed(self, pts: int | None, dts: int | None) -> int | None:
+        if dts is not None:
+            self._faulty_dts += self._last_dts is not None and dts <= self._last_dts
+            self._last_dts = dts
+        if pts is not None:
+            self._faulty_pts += self._last_pts is not None and pts <= self._last_pts
+            self._last_pts = pts
+        if pts is not None and (dts is None or self._faulty_pts <= self._faulty_dts):
+            return pts
+        return dts if dts is not None else pts
+
+
+def rescale(ticks: int, source: Fraction, target: Fraction, shift: Fraction = Fraction(0)) -> int:
+    """`ticks` of `source` minus `shift` seconds, in ticks of `target`, rounded once (half up)."""
+    exact = (ticks * source - shift) / target
+    return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+
+
+@dataclass(slots=True)
+class ConstantRate:
+    """Slots of a constant frame rate: each frame fills the slots from its own to the next frame's.
+
+    `start` is the first slot's time. Counts what it drops and repeats.
+    """
+
+    rate: Fraction
+    max_repeat: int = 1_000_000
+    dropped: int = 0
+    repeated: int = 0
+    next_slot: int = 0
+
+    def slot(self, time: Fraction) -> int:
+        """The slot nearest to `time` (seconds)."""
+        exact = time * self.rate
+        return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+
+    def fill(self, until: Fraction) -> range:
+        """The slots that the frame in hand takes when the next one is shown at `until`; empty: it is dropped."""
+        end = max(self.next_slot, self.slot(until))
+        slots = range(self.next_slot, end)
+        self.next_slot = end
+        if not slots:
+            self.dropped += 1
+        self.repeated += max(0, len(slots) - 1)
+        return slots
