@@ -1,0 +1,121 @@
+"""What the service refuses or fails at, with the code and the HTTP status that clients see.
+
+ServiceError
+├── JobNotFound           job_not_found         404
+├── UploadNotFound        upload_not_found      404
+│   └── InputUploadNotFound                     422  named in a job's input
+├── DeviceNotFound        device_not_found      404
+├── Conflict              conflict              409  the job is not in a state for this
+├── IdempotencyConflict   idempotency_conflict  422  the key was used with another body
+├── InvalidCursor         invalid_cursor        400
+├── PathNotAllowed        path_not_allowed      422  outside the media roots
+├── InputNotFound         input_not_found       422  inside the media roots, but not a file
+├── NoDevice              no_device             422  no device satisfies the job's device policy
+├── PayloadTooLarge       payload_too_large     413
+├── StorageFull           disk_full             507
+├── BlockedAddress        blocked_address       422
+├── FetchFailed           fetch_failed          422
+│   └── DnsTimeout        dns_timeout           422
+└── ServiceUnavailable    service_unavailable   503
+    └── AlreadyRunning    already_running            another service owns the data folder
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ServiceError(Exception):
+    """Base of all: a message for people, a stable `code`, facts as plain JSON values."""
+
+    code: ClassVar[str] = "internal"
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, retryable: bool = False, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retryable = retryable
+        """Whether an attempt that fails with this may be tried again."""
+        self.facts = facts
+
+
+class JobNotFound(ServiceError):
+    code = "job_not_found"
+    http_status = 404
+
+
+class UploadNotFound(ServiceError):
+    code = "upload_not_found"
+    http_status = 404
+
+
+class InputUploadNotFound(UploadNotFound):
+    http_status = 422
+
+
+class DeviceNotFound(ServiceError):
+    code = "device_not_found"
+    http_status = 404
+
+
+class Conflict(ServiceError):
+    code = "conflict"
+    http_status = 409
+
+
+class IdempotencyConflict(ServiceError):
+    code = "idempotency_conflict"
+    http_status = 422
+
+
+class InvalidCursor(ServiceError):
+    code = "invalid_cursor"
+    http_status = 400
+
+
+class PathNotAllowed(ServiceError):
+    code = "path_not_allowed"
+    http_status = 422
+
+
+class InputNotFound(ServiceError):
+    code = "input_not_found"
+    http_status = 422
+
+
+class NoDevice(ServiceError):
+    code = "no_device"
+    http_status = 422
+
+
+class PayloadTooLarge(ServiceError):
+    code = "payload_too_large"
+    http_status = 413
+
+
+class StorageFull(ServiceError):
+    code = "disk_full"
+    http_status = 507
+
+
+class BlockedAddress(ServiceError):
+    code = "blocked_address"
+    http_status = 422
+
+
+class FetchFailed(ServiceError):
+    code = "fetch_failed"
+    http_status = 422
+
+
+class DnsTimeout(FetchFailed):
+    code = "dns_timeout"
+
+
+class ServiceUnavailable(ServiceError):
+    code = "service_unavailable"
+    http_status = 503
+
+
+class AlreadyRunning(ServiceUnavailable):
+    code = "already_running"
