@@ -173,5 +173,3 @@ class AudioEncoder:
     @property
     def end_seconds(self) -> float:
         return self.end / self._rate
-
-

@@ -49,9 +49,8 @@ def _scale(step: Scale) -> list[Step]:
     for key, matrix in (("in_color_matrix", step.in_matrix), ("out_color_matrix", step.out_matrix)):
         if matrix in SWS_MATRIX:
             options[key] = SWS_MATRIX[matrix]
-    for key, value in (("in_range", step.in_range), ("out_range", step.out_range)):
-        if value is not None:
-            options[key] = value
+    ranges = {"in_range": step.in_range, "out_range": step.out_range}
+    options.update({key: value for key, value in ranges.items() if value is not None})
     return [("scale", options), ("format", {"pix_fmts": step.pixel_format})]
 
 
@@ -138,10 +137,8 @@ class VideoGraph:
             yield from self.flush()
             self._key = key
             self._chain = self._build(frame)
-        if self._chain is None:
-            yield frame
-        else:
-            yield from self._chain.push(frame)
+        assert self._chain is not None
+        yield from self._chain.push(frame)
 
     def flush(self) -> Iterator[VideoFrame]:
         """What is still inside; the graph is built anew for the next frame."""
@@ -149,7 +146,7 @@ class VideoGraph:
         if chain is not None:
             yield from chain.push(None)
 
-    def _build(self, frame: VideoFrame) -> _Chain | None:
+    def _build(self, frame: VideoFrame) -> _Chain:
         size = (frame.width, frame.height)
         if self._planned is None:
             self._planned = size
@@ -157,12 +154,13 @@ class VideoGraph:
         if size != self._planned:
             filters = self._refit(size)
         steps = [
-            step for planned in filters if not self._is_idle(planned, frame) for step in VIDEO_STEPS[type(planned)](planned)
+            step
+            for planned in filters
+            if not self._is_idle(planned, frame)
+            for step in VIDEO_STEPS[type(planned)](planned)
         ]
         if size != self._planned and (padding := self._padding(filters)):
             steps.append(padding)
-        if not steps:
-            return None
         source = {
             "video_size": f"{frame.width}x{frame.height}",
             "pix_fmt": frame.format.name,
@@ -171,7 +169,8 @@ class VideoGraph:
             "colorspace": str(int(frame.colorspace)),
             "range": str(int(frame.color_range)),
         }
-        return _Chain(("buffer", source), steps, "buffersink")
+        # a chain without steps still gives each rendition a frame of its own, whose times it may set
+        return _Chain(("buffer", source), steps or [("null", {})], "buffersink")
 
     @staticmethod
     def _is_idle(step: Filter, frame: VideoFrame) -> bool:

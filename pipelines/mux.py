@@ -31,7 +31,7 @@ def output_error(error: OSError | ValueError, path: str, stage: Stage = "mux") -
 
 
 class Writer:
-    """Writes one OutputPlan into `folder`. Open all tracks with `add`, then `start`, `write` from any thread, `close`."""
+    """Writes one OutputPlan into `folder`: `add` all tracks, `start`, `write` from any thread, `close`."""
 
     def __init__(self, plan: OutputPlan, folder: Path) -> None:
         self.plan = plan

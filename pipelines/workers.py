@@ -14,7 +14,7 @@ from av.video.frame import VideoFrame
 
 from pipelines.channel import Channel
 from pipelines.encode import AudioEncoder, VideoEncoder
-from pipelines.errors import LimitExceeded, PipelineError
+from pipelines.errors import LimitExceeded
 from pipelines.graph import AudioGraph, VideoGraph
 from pipelines.limits import Limits
 from pipelines.mux import Writer
@@ -50,11 +50,9 @@ class TrackState:
     """Nothing more of this track is needed: the clip's end is passed."""
 
 
-def decode_error(error: BaseException, stage: str = "decode") -> bool:
-    """Whether a packet's error is the packet's own fault: it is counted and decoding goes on."""
-    return isinstance(error, av.error.InvalidDataError | av.error.ArgumentError | av.error.PatchWelcomeError) or (
-        isinstance(error, av.error.FFmpegError) and not isinstance(error, MemoryError)
-    )
+def is_packets_fault(error: av.error.FFmpegError) -> bool:
+    """Whether decoding can go on after it: all but running out of memory, which is the machine's."""
+    return not isinstance(error, MemoryError)
 
 
 class VideoDecoder:
@@ -93,8 +91,8 @@ class VideoDecoder:
     def _decode(self, packet: Packet | None) -> None:
         try:
             frames = self._context.decode(packet)
-        except (av.error.FFmpegError, MemoryError) as error:
-            if isinstance(error, MemoryError) or not decode_error(error):
+        except av.error.FFmpegError as error:
+            if not is_packets_fault(error):
                 raise
             self.state.errors += 1
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
@@ -136,7 +134,9 @@ class VideoDecoder:
     def _check_work(self, frame: VideoFrame, time: Fraction) -> None:
         pixels = frame.width * frame.height
         if pixels > self._limits.max_pixels:
-            raise LimitExceeded("limit_pixels", f"a frame has {pixels} pixels", stage="decode", limit=self._limits.max_pixels)
+            raise LimitExceeded(
+                "limit_pixels", f"a frame has {pixels} pixels", stage="decode", limit=self._limits.max_pixels
+            )
         self._pixels += pixels
         if self._pixels > self._limits.max_work:
             raise LimitExceeded("limit_work", "too many pixels to decode", stage="decode", limit=self._limits.max_work)
@@ -192,9 +192,8 @@ class VideoWorker:
             if frame.duration <= 0:
                 self._last_duration = pts - held_pts
             self._encode(held, held_pts, pts)
-        elif self._span.clipped:
-            start = rescale(1, self._span.start, self._source_time_base) if self._span.start else 0
-            pts = min(pts, start) if pts * self._source_time_base - self._span.start < 1 else pts
+        elif self._span.clipped and pts * self._source_time_base < self._span.start + CLIP_TOLERANCE:
+            pts = rescale(1, self._span.start, self._source_time_base)
         self._held = (frame, pts)
 
     def _encode(self, frame: VideoFrame, pts: int, until: int) -> None:
@@ -245,7 +244,7 @@ class AudioWorker:
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
-            if not decode_error(error):
+            if not is_packets_fault(error):
                 raise
             self.state.errors += 1
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
@@ -334,21 +333,3 @@ class CopyTrack:
     @property
     def end_seconds(self) -> float:
         return float((self.state.end or self.span.start) - self.span.start)
-
-
-class Failure:
-    """The first error of a run's threads."""
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-
-    def set(self, error: BaseException) -> None:
-        if self.error is None:
-            self.error = error
-
-    def raise_first(self) -> None:
-        if self.error is None:
-            return
-        if isinstance(self.error, PipelineError):
-            raise self.error
-        raise self.error

@@ -1,0 +1,79 @@
+"""Reading an input: packets of the chosen tracks on one continuous clock, from where a clip starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.container import InputContainer
+from av.packet import Packet
+from av.stream import Discard
+
+from pipelines.source import SourceInfo
+from pipelines.timestamps import InputClock
+from pipelines.warning_log import WarningLog
+
+PREROLL_SECONDS = Fraction(1)
+"""Sound lies up to this far from the picture it belongs to; reading starts this much before a clip."""
+COARSE_PREROLL_SECONDS = Fraction(12)
+"""Where the format has no index, a seek lands anywhere: far enough before for a keyframe to come."""
+COARSE_FORMATS = ("mpegts", "mpeg", "h264", "hevc", "mp3", "aac")
+
+
+class Demuxer:
+    """Iterates (packet, time base). A read error ends the input early: it is counted, and judged at the end."""
+
+    def __init__(
+        self, container: InputContainer, streams: list[int], span: Any, source: SourceInfo, warnings: WarningLog
+    ) -> None:
+        self._container, self._streams, self._span = container, streams, span
+        self._source, self._warnings = source, warnings
+        self._clock = InputClock(source.format, warnings.add)
+
+    def __iter__(self) -> Iterator[tuple[Packet, Fraction]]:
+        container = self._container
+        for stream in container.streams:
+            if stream.index not in self._streams:
+                stream.discard = Discard.all
+        if self._span.clipped:
+            self._seek()
+        chosen = [container.streams[index] for index in self._streams]
+        bases: dict[int, Fraction] = {s.index: s.time_base or Fraction(1, 90_000) for s in chosen}
+        clock = self._clock
+        try:
+            for packet in container.demux(chosen):
+                stream_index = packet.stream_index
+                if packet.size == 0 or stream_index not in bases:
+                    continue  # the empty packets that PyAV ends with
+                time_base = bases[stream_index]
+                stamp = packet.dts if packet.dts is not None else packet.pts
+                if stamp is not None:
+                    offset = clock.offset(stream_index, stamp * time_base, (packet.duration or 0) * time_base)
+                    if offset:
+                        ticks = round(offset / time_base)
+                        packet.pts = None if packet.pts is None else packet.pts + ticks
+                        packet.dts = None if packet.dts is None else packet.dts + ticks
+                if packet.is_corrupt:
+                    self._warnings.add("corrupt_packet", "damaged packets", _seconds(packet, time_base))
+                yield packet, time_base
+        except av.error.FFmpegError as error:
+            if isinstance(error, MemoryError):
+                raise
+            self._warnings.add("read_error", f"the input could not be read to its end: {error}")
+
+    def _seek(self) -> None:
+        """To a keyframe at or before the clip's start; to the beginning where seeking fails."""
+        coarse = any(name in COARSE_FORMATS for name in self._source.format.split(","))
+        target = self._span.start - (COARSE_PREROLL_SECONDS if coarse else PREROLL_SECONDS)
+        if target <= Fraction(self._source.start_seconds):
+            return
+        try:
+            self._container.seek(int(target * 1_000_000), backward=True)
+        except av.error.FFmpegError:
+            self._warnings.add("no_seek", "the input can't be sought: read from its start")
+
+
+def _seconds(packet: Packet, time_base: Fraction) -> float | None:
+    return None if packet.pts is None else float(packet.pts * time_base)

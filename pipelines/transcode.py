@@ -1,0 +1,42 @@
+"""`transcode`: a whole file job, from the input to verified files. What the command line and the service's child run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pipelines.devices import Device
+from pipelines.input import LocalFile
+from pipelines.limits import Limits
+from pipelines.plan import plan
+from pipelines.probe import probe
+from pipelines.rendition import Plan
+from pipelines.result import Progress, Result
+from pipelines.run import run
+from pipelines.spec import FileJob
+from pipelines.verify import verify
+
+
+def transcode(
+    spec: FileJob,
+    file: LocalFile,
+    folder: Path,
+    *,
+    device: Device,
+    limits: Limits,
+    on_plan: Callable[[Plan], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    cancelled: threading.Event | None = None,
+) -> Result:
+    """Probes, plans, runs and verifies. Files are written into `folder` under the plan's paths.
+
+    Any PipelineError of those steps; what `folder` then holds is worthless.
+    """
+    source = probe(file, limits)
+    planned = plan(spec, source, device)
+    if on_plan is not None:
+        on_plan(planned)
+    result = run(planned, source, file, folder, limits=limits, on_progress=on_progress, cancelled=cancelled)
+    verify(planned, result, folder)
+    return result

@@ -1,0 +1,61 @@
+"""`verify`: what was written, opened again and compared with the plan. A file that fails here is never published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+
+from pipelines.errors import VerifyFailed
+from pipelines.rendition import CopyRendition, OutputPlan, Plan, SubtitleRendition
+from pipelines.result import OutputResult, Result
+
+DURATION_SLACK_SECONDS = 0.5
+
+
+def verify(plan: Plan, result: Result, folder: Path) -> None:
+    """Raises VerifyFailed for the first file that is not what the plan and the run say."""
+    for output, written in zip(plan.outputs, result.outputs, strict=True):
+        _verify_file(output, written, folder / output.path)
+
+
+def _verify_file(output: OutputPlan, written: OutputResult, path: Path) -> None:
+    size = path.stat().st_size if path.exists() else 0
+    if size == 0:
+        raise VerifyFailed(f"{output.path} is empty", stage="verify", path=output.path)
+    try:
+        with av.open(str(path.absolute()), metadata_errors="replace") as container:
+            found = sorted(stream.type for stream in container.streams if stream.type in ("video", "audio"))
+            duration = None if container.duration is None else container.duration / av.time_base
+            frames = {stream.index: stream.frames for stream in container.streams}
+    except (av.error.FFmpegError, ValueError) as error:
+        raise VerifyFailed(f"{output.path} does not open: {error}", stage="verify", path=output.path) from error
+    expected = sorted(_media(rendition) for rendition in output.renditions if _media(rendition) in ("video", "audio"))
+    if found != expected:
+        raise VerifyFailed(
+            f"{output.path} has {', '.join(found) or 'nothing'} where {', '.join(expected)} was planned",
+            stage="verify",
+            path=output.path,
+        )
+    if duration is not None and written.duration_seconds is not None:
+        slack = max(DURATION_SLACK_SECONDS, written.duration_seconds * 0.01)
+        if abs(duration - written.duration_seconds) > slack:
+            raise VerifyFailed(
+                f"{output.path} lasts {duration:.2f} s, {written.duration_seconds:.2f} s were written",
+                stage="verify",
+                path=output.path,
+            )
+    for index, (rendition, track) in enumerate(zip(output.renditions, written.renditions, strict=True)):
+        counted = frames.get(index, 0)
+        if rendition.kind == "video" and counted and counted != track.packets:
+            raise VerifyFailed(
+                f"{output.path} counts {counted} pictures, {track.packets} were written",
+                stage="verify",
+                path=output.path,
+            )
+
+
+def _media(rendition: object) -> str:
+    if isinstance(rendition, CopyRendition):
+        return "video" if rendition.media == "picture" else rendition.media
+    return "subtitle" if isinstance(rendition, SubtitleRendition) else str(getattr(rendition, "kind", ""))
