@@ -1,0 +1,90 @@
+"""`transcoder run`: one file in, one file out, in this process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transcoder.cli.choices import Choices, takes_choices
+from transcoder.cli.failures import CommandError
+from transcoder.cli.options import JsonOption, PresetOption, is_url, job_for, load_settings, read_preset
+
+if TYPE_CHECKING:
+    from pipelines.result import Result
+    from pipelines.spec import FileJob
+    from transcoder.cli.screen import ProgressView
+    from transcoder.settings import Settings
+
+
+@takes_choices
+def run(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A file, or an http(s) URL.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Its extension picks the format: .mp4 .mov .mkv .webm .ts .m4a .mp3 …")
+    ],
+    *,
+    choices: Choices,
+    preset: PresetOption = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Transcode one file, here and now; no server needed.
+
+    OUT appears when it is whole, or not at all. Exit codes: 0 done, 1 failed, 2 can't be done as asked,
+    3 the input can't be used, 130 interrupted.
+    """
+    from transcoder.cli.screen import describe, print_json, progress_view, say, show_warnings
+
+    settings = load_settings()
+    spec, notes = job_for(source, out, read_preset(preset, settings), choices)
+    check_places(source, out, force=force)
+    if not quiet:
+        for note in notes:
+            say(f"note: {note}")
+    result = transcode_to(spec, source, out, settings=settings, force=force, view=progress_view(quiet=quiet))
+    if as_json:
+        print_json({**result.model_dump(mode="json"), "path": str(out.absolute())})
+    if not quiet:
+        show_warnings(result.warnings)
+        say(f"{out}: {describe(result)}")
+
+
+def transcode_to(
+    spec: FileJob, source: str, out: Path, *, settings: Settings, force: bool, view: ProgressView
+) -> Result:
+    """Runs the one output of `spec` into `out`, which appears whole or not at all."""
+    from transcoder.cli.local import Engine, interruptible, publish, scratch_beside
+
+    engine = Engine(settings, view)
+    with scratch_beside(out) as scratch, view:
+        folder = scratch / "out"
+        folder.mkdir()
+
+        def work(stop: threading.Event) -> Result:
+            result = engine.transcode(spec, engine.open(source, scratch, stop), folder, stop)
+            publish(folder / result.outputs[0].path, out, force=force)
+            return result
+
+        return interruptible(work, on_abandon=lambda: shutil.rmtree(scratch, ignore_errors=True))
+
+
+def check_places(source: str, out: Path, *, force: bool) -> None:
+    """CommandError where IN can't be read or OUT may not be written."""
+    from transcoder.cli.local import check_file, exists
+
+    if not is_url(source):
+        check_file(Path(source))
+    if out.is_dir():
+        raise CommandError("output_exists", f"{out} is a folder; give the name of a file in it")
+    if not out.exists():
+        return
+    if os.path.exists(source) and os.path.samefile(source, out):
+        raise CommandError("output_exists", f"{out} is the input itself")
+    if not force:
+        raise exists(out)
