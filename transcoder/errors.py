@@ -13,11 +13,10 @@ ServiceError
 ├── NoDevice              no_device             422  no device satisfies the job's device policy
 ├── PayloadTooLarge       payload_too_large     413
 ├── StorageFull           disk_full             507
-├── BlockedAddress        blocked_address       422
-├── FetchFailed           fetch_failed          422
-│   └── DnsTimeout        dns_timeout           422
 └── ServiceUnavailable    service_unavailable   503
     └── AlreadyRunning    already_running            another service owns the data folder
+
+What goes wrong with an input's URL is in `transcoder.fetch` and `transcoder.addresses`.
 """
 
 from __future__ import annotations
@@ -96,20 +95,6 @@ class PayloadTooLarge(ServiceError):
 class StorageFull(ServiceError):
     code = "disk_full"
     http_status = 507
-
-
-class BlockedAddress(ServiceError):
-    code = "blocked_address"
-    http_status = 422
-
-
-class FetchFailed(ServiceError):
-    code = "fetch_failed"
-    http_status = 422
-
-
-class DnsTimeout(FetchFailed):
-    code = "dns_timeout"
 
 
 class ServiceUnavailable(ServiceError):

@@ -1,0 +1,24 @@
+"""Content types of what the service writes, by file name extension (the system's own table differs by machine)."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+CONTENT_TYPES: dict[str, str] = {
+    ".mp4": "video/mp4",
+    ".m4v": "video/mp4",
+    ".mov": "video/quicktime",
+    ".mkv": "video/x-matroska",
+    ".webm": "video/webm",
+    ".ts": "video/mp2t",
+    ".m4a": "audio/mp4",
+    ".mp3": "audio/mpeg",
+    ".opus": "audio/ogg",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+}
+
+
+def content_type(path: str) -> str:
+    """The type for a file's name; plain bytes for an extension that is not ours."""
+    return CONTENT_TYPES.get(PurePosixPath(path).suffix.lower(), "application/octet-stream")

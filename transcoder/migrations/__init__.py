@@ -1,0 +1,1 @@
+"""Changes of the tables from version to version. They run when the service starts."""

@@ -1,0 +1,104 @@
+"""An upload on its way to the disk: hashed while it comes, whole or not there at all."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from transcoder.disk import Fsync, fsync_folder, remove
+from transcoder.errors import PayloadTooLarge, StorageFull
+from transcoder.jobs import Upload
+
+BUFFER_BYTES = 1 << 20
+PART_SUFFIX = ".part"
+
+
+class UploadSink:
+    """Takes an upload's bytes in order. `upload` is set once all are safe on the disk."""
+
+    def __init__(self, upload_id: str, name: str, folder: Path, *, max_bytes: int, fsync: Fsync) -> None:
+        self.id = upload_id
+        self.size = 0
+        self._name = name
+        self._target = folder / upload_id
+        self._part = folder / f"{upload_id}{PART_SUFFIX}"
+        self._max_bytes = max_bytes
+        self._fsync = fsync
+        self._digest = hashlib.sha256()
+        self._buffer = bytearray()
+        self._descriptor: int | None = None
+        self._working: asyncio.Future[None] | None = None
+        self._upload: Upload | None = None
+
+    @property
+    def upload(self) -> Upload:
+        if self._upload is None:
+            raise RuntimeError("the upload is not finished")
+        return self._upload
+
+    async def write(self, chunk: bytes) -> None:
+        """Takes the next bytes. PayloadTooLarge past the limit, StorageFull when the disk is."""
+        self.size += len(chunk)
+        if self.size > self._max_bytes:
+            raise PayloadTooLarge(f"an upload is at most {self._max_bytes} bytes", limit_bytes=self._max_bytes)
+        self._buffer += chunk
+        if len(self._buffer) >= BUFFER_BYTES:
+            await self._in_thread(self._drain)
+
+    async def finish(self) -> None:
+        await self._in_thread(self._close_durably)
+        self._upload = Upload(
+            id=self.id,
+            name=self._name,
+            size=self.size,
+            sha256=self._digest.hexdigest(),
+            created_at=datetime.now(UTC),
+        )
+
+    async def abandon(self) -> None:
+        """Removes all traces; also of a `finish` that failed half way."""
+        if self._working is not None:
+            # a cancelled write still has the descriptor in its thread
+            await asyncio.wait({self._working})
+        await asyncio.to_thread(self._discard)
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        self._working = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            await asyncio.shield(self._working)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull("there is no room for the upload") from error
+            raise
+
+    def _drain(self) -> None:
+        if self._descriptor is None:
+            self._descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        pending, self._buffer = self._buffer, bytearray()
+        self._digest.update(pending)
+        view = memoryview(pending)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+    def _close_durably(self) -> None:
+        self._drain()
+        assert self._descriptor is not None
+        self._fsync(self._descriptor)
+        self._close()
+        self._part.rename(self._target)
+        fsync_folder(self._target.parent, self._fsync)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+
+    def _discard(self) -> None:
+        self._close()
+        remove(self._part)
+        remove(self._target)

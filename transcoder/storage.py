@@ -1,0 +1,168 @@
+"""The data folder: uploads, scratch of running attempts, published outputs, logs.
+
+uploads/<id>                    one file each; <id>.part while it comes
+work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`
+work/<id>/                      scratch of a probe
+outputs/<job>/                  what a completed job published; appears whole, by one rename
+logs/<job>.log
+
+Names on the disk are the service's own; what clients call their files is metadata.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.errors import Cancelled
+from transcoder.disk import Fsync, fsync_folder, publishing, remove, settle_file
+from transcoder.ids import new_id
+from transcoder.names import display_name
+from transcoder.sink import PART_SUFFIX, UploadSink
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """`path` is relative to the job's output folder."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Storage:
+    """`fsync` is passed so that tests can let it fail."""
+
+    def __init__(self, data_dir: Path, *, max_upload_bytes: int, fsync: Fsync = os.fsync) -> None:
+        self.data_dir = data_dir.absolute()
+        self._uploads = self.data_dir / "uploads"
+        self._work = self.data_dir / "work"
+        self._outputs = self.data_dir / "outputs"
+        self._logs = self.data_dir / "logs"
+        self._max_upload_bytes = max_upload_bytes
+        self._fsync = fsync
+
+    def prepare(self) -> None:
+        """Makes the folders. Blocks."""
+        for folder in (self._uploads, self._work, self._outputs, self._logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def upload_path(self, upload_id: str) -> Path:
+        return self._uploads / upload_id
+
+    def log_path(self, job_id: str) -> Path:
+        return self._logs / f"{job_id}.log"
+
+    def output_folder(self, job_id: str) -> Path:
+        return self._outputs / job_id
+
+    def output_path(self, job_id: str, path: str) -> Path:
+        """Where a published file is. `path` must be one that the job lists."""
+        return self._outputs / job_id / path
+
+    @asynccontextmanager
+    async def receive(self, name: str) -> AsyncGenerator[UploadSink, None]:
+        """Takes an upload. Leaving without an error makes it durable and sets `sink.upload`; an error removes it."""
+        sink = UploadSink(
+            new_id(), display_name(name), self._uploads, max_bytes=self._max_upload_bytes, fsync=self._fsync
+        )
+        try:
+            yield sink
+            await sink.finish()
+        except BaseException:
+            await sink.abandon()
+            raise
+
+    @asynccontextmanager
+    async def attempt_scratch(self, job_id: str, attempt: int) -> AsyncGenerator[Path, None]:
+        """The folder of an attempt; gone afterwards, whatever happened."""
+        job_folder = self._work / job_id
+        folder = job_folder / f"attempt-{attempt}"
+        async with _scratch(folder):
+            yield folder
+        await asyncio.to_thread(_remove_empty, job_folder)
+
+    @asynccontextmanager
+    async def scratch(self) -> AsyncGenerator[Path, None]:
+        """A folder of its own for a short piece of work."""
+        folder = self._work / new_id()
+        async with _scratch(folder):
+            yield folder
+
+    async def publish(
+        self, job_id: str, folder: Path, paths: Sequence[str], *, stopped: Callable[[], bool]
+    ) -> tuple[PublishedFile, ...]:
+        """Makes `paths` in `folder` durable and moves the folder to the job's outputs in one step.
+
+        What no path names is not published. Any failure (a PipelineError of stage `publish`) leaves the job without
+        a promise: the caller discards. Only after this returned may the job be called completed.
+        """
+        return await asyncio.to_thread(self._publish, job_id, folder, paths, stopped)
+
+    def _publish(
+        self, job_id: str, folder: Path, paths: Sequence[str], stopped: Callable[[], bool]
+    ) -> tuple[PublishedFile, ...]:
+        with publishing():
+            published = tuple(PublishedFile(path, *self._settle(folder / path, stopped)) for path in paths)
+            wanted = {folder / path for path in paths}
+            for parent, _, names in os.walk(folder, topdown=False):
+                for name in names:
+                    if Path(parent, name) not in wanted:
+                        Path(parent, name).unlink()
+                fsync_folder(Path(parent), self._fsync)
+            if stopped():
+                raise Cancelled("cancelled while publishing", stage="publish")
+            target = self.output_folder(job_id)
+            # left by an attempt that died between this rename and its job's last word
+            remove(target)
+            folder.rename(target)
+            fsync_folder(target.parent, self._fsync)
+        return published
+
+    def _settle(self, path: Path, stopped: Callable[[], bool]) -> tuple[int, str]:
+        return settle_file(path, self._fsync, stopped)
+
+    async def discard_outputs(self, job_id: str) -> None:
+        await asyncio.to_thread(remove, self.output_folder(job_id))
+
+    async def delete_job(self, job_id: str) -> None:
+        """Removes all that a job has on the disk."""
+        for path in (self.output_folder(job_id), self._work / job_id, self.log_path(job_id)):
+            await asyncio.to_thread(remove, path)
+
+    async def delete_upload(self, upload_id: str) -> None:
+        await asyncio.to_thread(remove, self.upload_path(upload_id))
+
+    def clear_scratch(self) -> None:
+        """Removes scratch and half uploads of a service that died. Only before anything runs. Blocks."""
+        for path in (*self._work.iterdir(), *self._uploads.glob(f"*{PART_SUFFIX}")):
+            remove(path)
+
+    def stored_jobs(self) -> set[str]:
+        """Ids of jobs that have outputs or a log. Blocks."""
+        return {path.name for path in self._outputs.iterdir()} | {path.stem for path in self._logs.glob("*.log")}
+
+    def stored_uploads(self) -> set[str]:
+        """Ids of uploads that are whole. Blocks."""
+        return {path.name for path in self._uploads.iterdir() if path.suffix != PART_SUFFIX}
+
+
+@asynccontextmanager
+async def _scratch(folder: Path) -> AsyncGenerator[None, None]:
+    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(remove, folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        # another attempt's scratch is in it, or it is gone
+        return

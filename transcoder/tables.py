@@ -1,0 +1,155 @@
+"""The tables: jobs, their tasks and attempts, uploads, idempotency keys. The same on SQLite and PostgreSQL.
+
+A job is what users see, a task what a slot runs, an attempt one try of a task. Changes of state go through
+`settlement` and `admission`, which keep the three in step within one transaction.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A moment in UTC with microseconds. SQLite keeps no zone, so it is put back when reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        moment = value.astimezone(UTC)
+        return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+Document = JSON(none_as_null=True)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "%(table_name)s_%(column_0_N_name)s",
+        "pk": "%(table_name)s_pkey",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+    }
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(64), nullable=False),
+    Column("tenant", String(100), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("queue", String(64), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("preset", String(100)),
+    Column("upload_id", String(64)),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("finished_at", Moment),
+    Column("progress", Float),
+    Column("stats", Document),
+    Column("spec", Document, nullable=False),
+    Column("plan", Document),
+    Column("outputs", Document),
+    Column("warnings", Document),
+    Column("error", Document),
+    PrimaryKeyConstraint("id"),
+    # ids rise with time, so each of these is a listing's filter followed by its order
+    Index("jobs_by_tenant", "tenant", "id"),
+    Index("jobs_by_status", "tenant", "status", "id"),
+    Index("jobs_by_queue", "tenant", "queue", "id"),
+    Index("jobs_by_queue_status", "tenant", "queue", "status", "id"),
+    # counts of what is queued and running; whether an upload is in use
+    Index("jobs_active", "status", "queue"),
+    Index("jobs_by_upload", "upload_id", "status"),
+)
+
+# requirement: what a device must be (see admission) · attempt: number of the latest one, the fencing token ·
+# available_at: not to be started before · budget_from: attempts up to this one are forgiven (a retry by hand)
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("id", String(80), nullable=False),
+    Column("job_id", String(64), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("requirement", String(120), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("queued_at", Moment, nullable=False),
+    Column("available_at", Moment, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("budget_from", Integer, nullable=False),
+    PrimaryKeyConstraint("id"),
+    Index("tasks_by_job", "job_id"),
+    Index("tasks_available", "state", "available_at"),
+)
+# the dispatcher's pick: filter, then order
+Index("tasks_pick", tasks.c.state, tasks.c.requirement, tasks.c.priority.desc(), tasks.c.queued_at, tasks.c.id)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("task_id", String(80), ForeignKey("tasks.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("job_id", String(64), nullable=False),
+    Column("task", Integer, nullable=False),
+    Column("device", String(100), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("finished_at", Moment),
+    Column("error", Document),
+    PrimaryKeyConstraint("task_id", "number"),
+    Index("attempts_by_job", "job_id"),
+)
+
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("id", String(64), nullable=False),
+    Column("tenant", String(100), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("id"),
+    Index("uploads_by_age", "created_at"),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("tenant", String(100), nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("body_sha256", String(64), nullable=False),
+    Column("job_id", String(64), nullable=False),
+    PrimaryKeyConstraint("tenant", "key"),
+    ForeignKeyConstraint(["job_id"], ["jobs.id"], ondelete="CASCADE"),
+    Index("idempotency_by_job", "job_id"),
+)
