@@ -1,0 +1,32 @@
+"""What holds for every test: no settings from outside, and skips that count where nothing may be missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+NO_SKIPS = "TRANSCODER_TEST_NO_SKIPS"
+"""Set (as in CI), a test that is skipped for want of something fails."""
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("TRANSCODER_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and _no_skips:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and {NO_SKIPS} is set: {report.longrepr}"
+    return report
+
+
+_no_skips = bool(os.environ.get(NO_SKIPS))
