@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pipelines.errors import BadInput, NoFrames, Truncated
 from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
+from pipelines.tracks import TrackState
 from pipelines.warning_log import WarningLog
-from pipelines.workers import TrackState
 
 SLACK_SECONDS = 0.5
 """Headers round, and containers count the longest track: this much is never called missing."""

@@ -32,7 +32,7 @@ class Demuxer:
         self._source, self._warnings = source, warnings
         self._clock = InputClock(source.format, warnings.add)
 
-    def __iter__(self) -> Iterator[tuple[Packet, Fraction]]:
+    def __iter__(self) -> Iterator[tuple[Packet[Any], Fraction]]:
         container = self._container
         for stream in container.streams:
             if stream.index not in self._streams:
@@ -75,5 +75,5 @@ class Demuxer:
             self._warnings.add("no_seek", "the input can't be sought: read from its start")
 
 
-def _seconds(packet: Packet, time_base: Fraction) -> float | None:
+def _seconds(packet: Packet[Any], time_base: Fraction) -> float | None:
     return None if packet.pts is None else float(packet.pts * time_base)

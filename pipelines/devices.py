@@ -6,7 +6,7 @@ from typing import Literal
 
 import av
 
-from pipelines.encoders import SOFTWARE_ENCODERS, software_rate_controls
+from pipelines.encoders import PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
 from pipelines.source import Facts
 
 SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
@@ -23,6 +23,8 @@ class Capability(Facts):
     """FFmpeg's encoder that does it."""
     bit_depth: int = 8
     rate_controls: tuple[str, ...] = ()
+    pixel_formats: tuple[str, ...] = ()
+    """Formats that an encoder takes as this build of FFmpeg has it."""
     min_size: tuple[int, int] | None = None
     max_size: tuple[int, int] | None = None
 
@@ -37,19 +39,31 @@ class Device(Facts):
     capabilities: tuple[Capability, ...] = ()
     slots: int = 1
 
+    def encoder(self, name: str) -> Capability | None:
+        """What the encoder called `name` can do here; None when there is none."""
+        return next((c for c in self.capabilities if c.direction == "encode" and c.encoder == name), None)
+
 
 def software_device(slots: int) -> Device:
     """The CPU with the encoders of the FFmpeg that PyAV was built with."""
-    capabilities = tuple(
-        Capability(direction="encode", codec=codec, encoder=name, rate_controls=software_rate_controls(name))
-        for codec, name in (*SOFTWARE_ENCODERS.items(), *((name, name) for name in SUBTITLE_ENCODERS))
-        if _has_encoder(name)
-    )
+    named = (*SOFTWARE_ENCODERS.items(), *((name, name) for name in SUBTITLE_ENCODERS))
+    found = (_software_encoder(codec, name) for codec, name in named)
+    capabilities = tuple(capability for capability in found if capability is not None)
     return Device(id="software", kind="software", name="CPU (software codecs)", capabilities=capabilities, slots=slots)
 
 
-def _has_encoder(name: str) -> bool:
+def _software_encoder(codec: str, name: str) -> Capability | None:
     try:
-        return av.Codec(name, "w").is_encoder
+        encoder = av.Codec(name, "w")
     except av.codec.codec.UnknownCodecError:
-        return False
+        return None
+    formats = {format.name for format in encoder.video_formats or ()}
+    offered = tuple(format for format in PIXEL_FORMATS.get(name, ()) if format in formats)
+    return Capability(
+        direction="encode",
+        codec=codec,
+        encoder=name,
+        bit_depth=10 if any("10" in format for format in offered) else 8,
+        rate_controls=software_rate_controls(name),
+        pixel_formats=offered,
+    )

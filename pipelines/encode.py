@@ -111,7 +111,7 @@ class VideoEncoder:
         self.frames = self.packets = self.bytes = 0
         self.end = 0
 
-    def encode(self, frame: VideoFrame, pts: int, duration: int) -> list[Packet]:
+    def encode(self, frame: VideoFrame, pts: int, duration: int) -> list[Packet[Any]]:
         """`pts` and `duration` in the encoder's ticks."""
         frame.pts = pts
         frame.time_base = self._time_base
@@ -127,10 +127,10 @@ class VideoEncoder:
         self.end = max(self.end, pts + duration)
         return self._finish(self._stream.encode(frame))
 
-    def flush(self) -> list[Packet]:
+    def flush(self) -> list[Packet[Any]]:
         return self._finish(self._stream.encode(None))
 
-    def _finish(self, packets: list[Packet]) -> list[Packet]:
+    def _finish(self, packets: list[Packet[Any]]) -> list[Packet[Any]]:
         for packet in packets:
             if packet.pts is not None and (duration := self._durations.pop(packet.pts, None)) is not None:
                 packet.duration = duration
@@ -157,15 +157,15 @@ class AudioEncoder:
         """Samples that the encoder wants in each frame; 0: any number."""
         return int(self._stream.codec_context.frame_size)
 
-    def encode(self, frame: AudioFrame) -> list[Packet]:
+    def encode(self, frame: AudioFrame) -> list[Packet[Any]]:
         self.frames += 1
         self.end = (frame.pts or 0) + frame.samples
         return self._count(self._stream.encode(frame))
 
-    def flush(self) -> list[Packet]:
+    def flush(self) -> list[Packet[Any]]:
         return self._count(self._stream.encode(None))
 
-    def _count(self, packets: list[Packet]) -> list[Packet]:
+    def _count(self, packets: list[Packet[Any]]) -> list[Packet[Any]]:
         self.packets += len(packets)
         self.bytes += sum(packet.size for packet in packets)
         return packets

@@ -101,7 +101,7 @@ class Writer:
         except (OSError, ValueError) as error:
             raise output_error(error, self.plan.path) from error
 
-    def write(self, packets: list[Packet]) -> None:
+    def write(self, packets: list[Packet[Any]]) -> None:
         try:
             with self._lock:
                 for packet in packets:

@@ -39,11 +39,12 @@ def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
     if not source.video and not source.audio:
         raise BadInput("the input has neither video nor audio", stage="plan")
     start, end, duration = _span(spec, source)
-    available = frozenset(c.encoder for c in device.capabilities if c.direction == "encode" and c.encoder)
     notes = _Notes()
     for other in source.other:
         notes.add("track_dropped", f"{other.kind} track {other.index} ({other.codec or 'unknown'}) is left out")
-    outputs = tuple(_Assembly(output, source, available, notes).plan() for output in spec.outputs)
+    outputs = tuple(
+        _Assembly(output, source, device, notes, clipped=start > source.start_seconds).plan() for output in spec.outputs
+    )
     return Plan(
         device=device.id,
         decode=_decoders(outputs, source),
@@ -88,8 +89,9 @@ class _Notes:
 class _Assembly:
     """One output being put together."""
 
-    def __init__(self, output: FileOutput, source: SourceInfo, available: frozenset[str], notes: _Notes) -> None:
-        self.output, self.source, self.available, self.notes = output, source, available, notes
+    def __init__(self, output: FileOutput, source: SourceInfo, device: Device, notes: _Notes, *, clipped: bool) -> None:
+        self.output, self.source, self.device, self.notes = output, source, device, notes
+        self.clipped = clipped
         self.container: Container = CONTAINERS[output.container]
 
     def plan(self) -> OutputPlan:
@@ -103,6 +105,12 @@ class _Assembly:
         else:
             renditions = [*self._video(output.video), *self._audio(output.audio), *self._subtitles(output.subtitles)]
             renditions += self._pictures()
+            if self.clipped and output.video == "copy" and any(rendition.kind == "audio" for rendition in renditions):
+                raise UnsupportedSpec(
+                    "a clip of copied video starts at a keyframe: copy its sound too, or encode both",
+                    stage="plan",
+                    output=output.name,
+                )
         if not any(rendition.kind in ("video", "audio") or self._is_av_copy(rendition) for rendition in renditions):
             raise UnsupportedSpec("nothing of the input goes into this output", stage="plan", output=output.name)
         return OutputPlan(
@@ -138,7 +146,7 @@ class _Assembly:
                     self.notes.add("track_dropped", f"no decoder for the video ({codec}): sound only")
                     return []
                 raise BadInput(f"no decoder for the video ({codec})", stage="plan", codec=codec)
-            return [plan_video(rung, track, self.output.container, self.available)]
+            return [plan_video(rung, track, self.output.container, self.device)]
         return self._copies((track or self.source.video[0],), "video", self.container.copies_video)
 
     def _audio(self, spec: AudioSpec | str | None) -> list[RenditionPlan]:
@@ -151,7 +159,7 @@ class _Assembly:
         tracks = self._chosen_audio(spec)
         default = _default_of(tracks)
         return [
-            plan_audio(spec, track, self.output.container, self.available, default=track is default) for track in tracks
+            plan_audio(spec, track, self.output.container, self.device, default=track is default) for track in tracks
         ]
 
     def _chosen_audio(self, spec: AudioSpec) -> list[AudioInfo]:
@@ -188,7 +196,7 @@ class _Assembly:
                 planned.append(
                     CopyRendition(codec=track.codec, media="subtitle", reason="goes along as it is", **about)
                 )
-            elif track.kind == "text" and track.decodable and own and own in self.available:
+            elif track.kind == "text" and track.decodable and own and self.device.encoder(own):
                 reason = f"{track.codec} to {own}, {self.output.container}'s kind"
                 planned.append(SubtitleRendition(codec=own, encoder=own, reason=reason, **about))
             else:
@@ -211,7 +219,14 @@ class _Assembly:
         return [CopyRendition(stream=picture.index, codec=picture.codec, media="picture", reason=reason)]
 
     def _copied_all(self) -> list[RenditionPlan]:
-        video = self._copies(self.source.video, "video", self.container.copies_video)
+        video: list[RenditionPlan] = []
+        if self.container.copies_video == frozenset() and self.source.audio:
+            for track in self.source.video:
+                self.notes.add(
+                    "track_dropped", f"video track {track.index} is left out: {self.output.container} is sound"
+                )
+        else:
+            video = self._copies(self.source.video, "video", self.container.copies_video)
         audio = self._copies(self.source.audio, "audio", self.container.copies_audio)
         return [*video, *audio, *self._subtitles(SubtitleSpec()), *self._pictures()]
 

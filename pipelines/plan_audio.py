@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines import encoders
+from pipelines.devices import Device
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import Resample
 from pipelines.rendition import AudioRendition
@@ -27,13 +28,11 @@ DELIVERY_RATE = 48_000
 """Lossy delivery goes no higher unless asked."""
 
 
-def plan_audio(
-    spec: AudioSpec, source: AudioInfo, container: str, available: frozenset[str], *, default: bool
-) -> AudioRendition:
+def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Device, *, default: bool) -> AudioRendition:
     """The rendition of one source track; UnsupportedSpec when the codec can't do what is asked."""
     codec = spec.codec or AUDIO_CODECS[container][0]
     encoder = encoders.SOFTWARE_ENCODERS[codec]
-    if encoder not in available:
+    if device.encoder(encoder) is None:
         raise UnsupportedSpec(f"this FFmpeg has no {encoder}", stage="plan", encoder=encoder)
     reasons = [f"{codec} by {encoder}" + ("" if spec.codec else f" ({container}'s usual codec)")]
     sample_rate = _sample_rate(spec, source, codec, reasons)

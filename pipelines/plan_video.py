@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import ceil
 
 from pipelines import encoders, ladder
+from pipelines.devices import Capability, Device
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import (
     Crop,
@@ -27,15 +28,16 @@ DEEP_CODECS = ("hevc", "av1")
 """Codecs whose usual players take 10 bits: a deep source stays deep."""
 
 
-def plan_video(rung: Rung, source: VideoInfo, container: str, available: frozenset[str]) -> VideoRendition:
+def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) -> VideoRendition:
     """The rendition of `rung`; UnsupportedSpec when this build or the encoder can't do it."""
     codec = rung.codec or VIDEO_CODECS[container][0]
     encoder = encoders.SOFTWARE_ENCODERS[codec]
-    if encoder not in available:
+    capability = device.encoder(encoder)
+    if capability is None:
         raise UnsupportedSpec(f"this FFmpeg has no {encoder}", stage="plan", encoder=encoder)
     reasons = [f"{codec} by {encoder} in software" + ("" if rung.codec else f" ({container}'s usual codec)")]
 
-    pixel_format = _pixel_format(rung, codec, encoder, source, reasons)
+    pixel_format = _pixel_format(rung, codec, capability, source, reasons)
     colour, tone_map = _colour(source, pixel_format, reasons)
     size, turned = _size(rung, source, reasons)
     rate = rung.frame_rate or source.frame_rate or ASSUMED_RATE
@@ -92,8 +94,8 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, available: frozens
     )
 
 
-def _pixel_format(rung: Rung, codec: str, encoder: str, source: VideoInfo, reasons: list[str]) -> str:
-    offered = encoders.PIXEL_FORMATS[encoder]
+def _pixel_format(rung: Rung, codec: str, capability: Capability, source: VideoInfo, reasons: list[str]) -> str:
+    encoder, offered = capability.encoder, capability.pixel_formats
     if rung.pixel_format is not None:
         if rung.pixel_format not in offered:
             raise UnsupportedSpec(
@@ -102,7 +104,7 @@ def _pixel_format(rung: Rung, codec: str, encoder: str, source: VideoInfo, reaso
                 encoder=encoder,
             )
         return rung.pixel_format
-    if source.bit_depth > 8 and codec in DEEP_CODECS:
+    if source.bit_depth > 8 and codec in DEEP_CODECS and "yuv420p10le" in offered:
         reasons.append(f"{source.bit_depth}-bit source kept at 10 bits")
         return "yuv420p10le"
     if source.pixel_format not in (None, "yuv420p", "yuvj420p"):
@@ -138,21 +140,21 @@ def _colour(source: VideoInfo, pixel_format: str, reasons: list[str]) -> tuple[C
         transfer = tags.transfer if tags.transfer not in (None, "iec61966-2-1") else "bt709"
         return Colour(primaries=tags.primaries or "bt709", transfer=transfer, matrix="bt709", range="tv"), False
     matrix = tags.matrix
-    if matrix in (None, "gbr"):
+    if matrix is None or matrix == "gbr":
         matrix = guess_matrix(source.width, source.height)
         reasons.append(f"matrix not said: taken as {matrix} by its size")
     if tags.range == "pc":
         reasons.append("full range scaled to limited")
-    standard: dict[str | None, tuple[str | None, str | None]] = {
+    standard: dict[str, tuple[str | None, str | None]] = {
         "bt709": ("bt709", "bt709"),
         "bt470bg": ("bt470bg", "bt709"),
         "smpte170m": ("smpte170m", "bt709"),
     }
-    primaries, transfer = standard.get(matrix, (tags.primaries, tags.transfer))
+    usual = standard.get(matrix, (None, None))
     return (
         Colour(
-            primaries=tags.primaries or primaries,
-            transfer=tags.transfer or transfer,
+            primaries=tags.primaries or usual[0],
+            transfer=tags.transfer or usual[1],
             matrix=matrix,
             range="tv",
             mastering_display=tags.mastering_display if deep and tags.is_hdr else None,

@@ -14,23 +14,27 @@ import av
 from av.container import InputContainer
 from av.packet import Packet
 
+from pipelines.audio_worker import AudioTarget, AudioWorker
 from pipelines.channel import Channel, Stopped
 from pipelines.completeness import check_complete
 from pipelines.containers import CONTAINERS
+from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.demux import Demuxer
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
-from pipelines.errors import Cancelled, OutOfMemory, PipelineError
+from pipelines.errors import Cancelled, OutOfMemory
 from pipelines.graph import AudioGraph, VideoGraph
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
 from pipelines.mux import Writer
-from pipelines.rendition import AudioRendition, CopyRendition, Plan, RenditionPlan, SubtitleRendition, VideoRendition
-from pipelines.result import OutputResult, Progress, RenditionResult, Result
+from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
+from pipelines.result import Progress, Result
 from pipelines.source import Chapter, SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleTrack
+from pipelines.tally import Tally
 from pipelines.timestamps import rescale
+from pipelines.tracks import Span
+from pipelines.video_worker import VideoDecoder, VideoWorker
 from pipelines.warning_log import WarningLog
-from pipelines.workers import AudioTarget, AudioWorker, CopyTrack, Span, TrackState, VideoDecoder, VideoWorker
 
 PROGRESS_SECONDS = 0.25
 FRAME_BUFFER_BYTES = 64 << 20
@@ -60,7 +64,8 @@ def run(
         job.work(on_progress, cancelled or threading.Event())
         for writer in job.writers:
             writer.close()
-        return job.result()
+        check_complete(plan, source, job.states, job.warnings)
+        return job.tally.result(job.warnings.all())
 
 
 class _Run:
@@ -75,22 +80,20 @@ class _Run:
     ) -> None:
         self.plan, self.source, self.container, self.limits = plan, source, container, limits
         self.warnings = WarningLog(plan.warnings)
-        self.began = time.monotonic()
         start = Fraction(round(plan.start_seconds * 1_000_000), 1_000_000)
         end = None if plan.end_seconds is None else Fraction(round(plan.end_seconds * 1_000_000), 1_000_000)
         clipped = start > Fraction(round(source.start_seconds * 1_000_000), 1_000_000)
         self.span = Span(start, end, clipped)
         self.threads: list[Callable[[], None]] = []
-        self.packets: dict[int, Channel[Packet]] = {}
+        self.packets: dict[int, Channel[Packet[Any]]] = {}
         self.channels: list[Channel[Any]] = []
         self.copies: dict[int, list[CopyTrack | SubtitleTrack]] = {}
-        self.states: list[TrackState] = []
-        self.encoders: dict[tuple[str, int], VideoEncoder | AudioEncoder] = {}
-        self.tracks: dict[tuple[str, int], CopyTrack | SubtitleTrack] = {}
-        self.workers: dict[tuple[str, int], VideoWorker] = {}
         self._failure: BaseException | None = None
         self._failed = threading.Event()
-        self.writers = [stack.enter_context(Writer(output, folder)) for output in plan.outputs]
+        self.copy_clocks: dict[str, CopyClock] = {}
+        self.tally = Tally(plan, source.duration_seconds)
+        self.states = self.tally.states
+        self.writers = self.tally.writers = [stack.enter_context(Writer(output, folder)) for output in plan.outputs]
         self._assemble()
 
     # putting it together
@@ -124,8 +127,8 @@ class _Run:
             self.states.append(worker.state)
             self.threads.append(worker)
 
-    def _channel(self, stream: int) -> Channel[Packet]:
-        channel: Channel[Packet] = Channel(PACKET_CAPACITY)
+    def _channel(self, stream: int) -> Channel[Packet[Any]]:
+        channel: Channel[Packet[Any]] = Channel(PACKET_CAPACITY)
         self.packets[stream] = channel
         self.channels.append(channel)
         return channel
@@ -142,7 +145,7 @@ class _Run:
         self.channels.append(frames)
         graph = VideoGraph(rendition, source_time_base, info.sample_aspect_ratio)
         worker = VideoWorker(rendition, frames, graph, encoder, writer, source_time_base, time_base, self.span)
-        self.encoders[key], self.workers[key] = encoder, worker
+        self.tally.encoders[key], self.tally.workers[key] = encoder, worker
         self.threads.append(worker)
         return frames
 
@@ -152,7 +155,7 @@ class _Run:
         samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
         graph = AudioGraph(rendition, end_samples=samples)
         graph.set_frame_size(encoder.frame_size)
-        self.encoders[key] = encoder
+        self.tally.encoders[key] = encoder
         return AudioTarget(graph, encoder, writer)
 
     def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:
@@ -163,13 +166,22 @@ class _Run:
                 self.container.streams[rendition.stream].codec_context, stream, writer, self.span, self.warnings
             )
         else:
-            picture = rendition.media == "picture"
-            span = Span(Fraction(0), None, clipped=False) if picture else self.span
-            track = CopyTrack(stream, writer, span, rendition.media == "video", self.warnings)
+            track = CopyTrack(
+                stream, writer, self._copy_clock(rendition, writer), rendition.media == "video", self.warnings
+            )
             if rendition.media in ("video", "audio"):
                 self.states.append(track.state)
-        self.tracks[key] = track
+        self.tally.tracks[key] = track
         self.copies.setdefault(rendition.stream, []).append(track)
+
+    def _copy_clock(self, rendition: CopyRendition, writer: Writer) -> CopyClock:
+        """The clock that the copied tracks of one output share; a cover picture has none."""
+        if rendition.media == "picture":
+            return CopyClock(Span(Fraction(0), None, clipped=False), at_keyframe=False, warnings=self.warnings)
+        video = any(isinstance(r, CopyRendition) and r.media == "video" for r in writer.plan.renditions)
+        return self.copy_clocks.setdefault(
+            writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
+        )
 
     def _chapters(self) -> tuple[Chapter, ...]:
         """The source's chapters on the output's clock."""
@@ -208,11 +220,11 @@ class _Run:
                     break
             if on_progress is not None and time.monotonic() - reported >= PROGRESS_SECONDS:
                 reported = time.monotonic()
-                on_progress(self._progress())
+                on_progress(self.tally.progress())
         if self._failure is not None:
             raise self._failure
         if on_progress is not None:
-            on_progress(self._progress())
+            on_progress(self.tally.progress())
 
     def _guarded(self, body: Callable[[], None]) -> None:
         """The end of a thread: any error stops the others, the first one is raised to the caller."""
@@ -247,94 +259,20 @@ class _Run:
                 target.write(packet if len(targets) == 1 and channel is None else _same(packet), time_base)
             if self.span.end is not None and states and all(state.done for state in states):
                 break
+        for clock in self.copy_clocks.values():
+            clock.settle()
         for channel in packets.values():
             channel.close()
-
-    # saying what was done
-
-    def _progress(self) -> Progress:
-        video = [encoder for encoder in self.encoders.values() if isinstance(encoder, VideoEncoder)]
-        counted = video or list(self.encoders.values())
-        frames = counted[0].frames if counted else sum(state.frames for state in self.states)
-        times = [encoder.end_seconds for encoder in counted] or [t.end_seconds for t in self.tracks.values()]
-        out_time = max(0.0, min(times, default=0.0))
-        wall = max(1e-6, time.monotonic() - self.began)
-        expected = self.plan.duration_seconds
-        fraction = None if not expected else min(1.0, out_time / expected)
-        speed = out_time / wall
-        eta = None if fraction is None or speed <= 0 or expected is None else max(0.0, (expected - out_time) / speed)
-        return Progress(
-            frames=frames,
-            out_time=round(out_time, 3),
-            fps=round(frames / wall, 2),
-            speed=round(speed, 3),
-            bytes=sum(writer.bytes for writer in self.writers),
-            fraction=fraction,
-            eta_seconds=eta,
-        )
-
-    def result(self) -> Result:
-        check_complete(self.plan, self.source, self.states, self.warnings)
-        outputs = []
-        for writer in self.writers:
-            renditions = tuple(
-                self._rendition_result((writer.plan.name, number), rendition)
-                for number, rendition in enumerate(writer.plan.renditions)
-            )
-            ends = [r.duration_seconds for r in renditions if r.kind in ("video", "audio")]
-            outputs.append(
-                OutputResult(
-                    name=writer.plan.name,
-                    type=writer.plan.type,
-                    path=writer.plan.path,
-                    size=writer.path.stat().st_size,
-                    duration_seconds=max(ends, default=None),
-                    renditions=renditions,
-                )
-            )
-        return Result(
-            outputs=tuple(outputs),
-            warnings=self.warnings.all(),
-            frames_decoded=sum(state.frames for state in self.states if state.kind == "video"),
-            source_seconds=self.source.duration_seconds,
-            wall_seconds=round(time.monotonic() - self.began, 3),
-        )
-
-    def _rendition_result(self, key: tuple[str, int], rendition: RenditionPlan) -> RenditionResult:
-        encoder, track = self.encoders.get(key), self.tracks.get(key)
-        facts: dict[str, Any] = {}
-        if key in self.workers and (constant := self.workers[key].constant) is not None:
-            facts = {"dropped": constant.dropped, "repeated": constant.repeated}
-        if encoder is not None:
-            kind = "video" if isinstance(encoder, VideoEncoder) else "audio"
-            frames, packets, size, seconds = encoder.frames, encoder.packets, encoder.bytes, encoder.end_seconds
-        else:
-            assert track is not None
-            kind = rendition.media if isinstance(rendition, CopyRendition) else rendition.kind
-            frames, packets, size, seconds = track.state.frames, track.state.packets, track.bytes, track.end_seconds
-        return RenditionResult(
-            kind=kind,
-            codec=rendition.codec,
-            encoder=None if isinstance(rendition, CopyRendition) else rendition.encoder,
-            frames=frames,
-            packets=packets,
-            bytes=size,
-            duration_seconds=round(seconds, 6),
-            facts=facts,
-        )
 
 
 def _container(writer: Writer) -> Any:
     return next(container for container in CONTAINERS.values() if container.muxer == writer.plan.muxer)
 
 
-def _same(packet: Packet) -> Packet:
+def _same(packet: Packet[Any]) -> Packet[Any]:
     """A packet of its own with the same data and times: each target stamps its own."""
-    twin = av.Packet(bytes(packet))
+    twin: Packet[Any] = av.Packet(bytes(packet))
     twin.pts, twin.dts, twin.duration = packet.pts, packet.dts, packet.duration
     twin.time_base = packet.time_base
     twin.is_keyframe = packet.is_keyframe
     return twin
-
-
-__all__ = ["PipelineError", "run"]

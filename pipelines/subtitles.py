@@ -11,8 +11,8 @@ from av.packet import Packet
 
 from pipelines.mux import Writer
 from pipelines.timestamps import rescale
+from pipelines.tracks import Span, TrackState
 from pipelines.warning_log import WarningLog
-from pipelines.workers import Span, TrackState
 
 MILLISECOND = Fraction(1, 1000)
 
@@ -33,7 +33,7 @@ class SubtitleTrack:
     def __post_init__(self) -> None:
         self.state = TrackState(self.stream.index, "subtitle")
 
-    def write(self, packet: Packet, time_base: Fraction) -> None:
+    def write(self, packet: Packet[Any], time_base: Fraction) -> None:
         if packet.pts is None:
             return
         begin = packet.pts * time_base - self.span.start

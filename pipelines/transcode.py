@@ -1,4 +1,4 @@
-"""`transcode`: a whole file job, from the input to verified files. What the command line and the service's child run."""
+"""`transcode`: a whole file job, from the input to verified files."""
 
 from __future__ import annotations
 

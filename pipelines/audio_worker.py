@@ -1,0 +1,94 @@
+"""The thread of one audio track: decodes it and encodes it for each of its renditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.audio.frame import AudioFrame
+from av.packet import Packet
+
+from pipelines.channel import Channel
+from pipelines.encode import AudioEncoder
+from pipelines.graph import AudioGraph
+from pipelines.mux import Writer
+from pipelines.timestamps import rescale
+from pipelines.tracks import Span, TrackState, is_packets_fault
+from pipelines.warning_log import WarningLog
+
+
+@dataclass
+class AudioTarget:
+    """One rendition of a decoded audio track."""
+
+    graph: AudioGraph
+    encoder: AudioEncoder
+    writer: Writer
+
+
+class AudioWorker:
+    """Decodes one audio track and encodes it for each of its renditions."""
+
+    def __init__(
+        self, stream: Any, packets: Channel[Packet[Any]], targets: list[AudioTarget], span: Span, warnings: WarningLog
+    ) -> None:
+        self.state = TrackState(stream.index, "audio")
+        self._context = stream.codec_context
+        self._time_base: Fraction = stream.time_base
+        self._packets, self._targets = packets, targets
+        self._span, self._warnings = span, warnings
+        self._next: Fraction | None = None
+
+    def __call__(self) -> None:
+        while (packet := self._packets.get()) is not None:
+            if not self.state.done:
+                self._decode(packet)
+        if not self.state.done:
+            self._decode(None)
+        for target in self._targets:
+            self._encode(target, target.graph.flush())
+            target.writer.write(target.encoder.flush())
+
+    def _decode(self, packet: Packet[Any] | None) -> None:
+        try:
+            frames = self._context.decode(packet)
+        except av.error.FFmpegError as error:
+            if not is_packets_fault(error):
+                raise
+            self.state.errors += 1
+            at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
+            self._warnings.add("decode_error", f"audio packets that could not be decoded: {error}", at)
+            return
+        for frame in frames:
+            self._hear(frame)
+
+    def _hear(self, frame: AudioFrame) -> None:
+        time_base = frame.time_base or self._time_base
+        time = None if frame.pts is None else frame.pts * time_base
+        if time is None:
+            time = self._next if self._next is not None else self._span.start
+        duration = Fraction(frame.samples, frame.sample_rate)
+        state = self.state
+        state.frames += 1
+        state.first = time if state.first is None else state.first
+        state.end = self._next = time + duration
+        span = self._span
+        if span.end is not None and time >= span.end:
+            state.done = True
+            return
+        if state.end <= span.start:
+            return
+        # samples as ticks: exact for what the container says in samples, and to the nearest one elsewhere
+        tick = Fraction(1, frame.sample_rate)
+        frame.pts = rescale(1, time - span.start, tick) if time != span.start else 0
+        frame.time_base = tick
+        for target in self._targets:
+            self._encode(target, target.graph.push(frame))
+
+    @staticmethod
+    def _encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:
+        for frame in frames:
+            target.writer.write(target.encoder.encode(frame))

@@ -1,0 +1,102 @@
+"""What a run has done so far: progress while it works, the result when it is done."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pipelines.copy_track import CopyTrack
+from pipelines.encode import AudioEncoder, VideoEncoder
+from pipelines.mux import Writer
+from pipelines.rendition import CopyRendition, Plan, RenditionPlan
+from pipelines.result import OutputResult, Progress, RenditionResult, Result, Warning
+from pipelines.subtitles import SubtitleTrack
+from pipelines.tracks import TrackState
+from pipelines.video_worker import VideoWorker
+
+Key = tuple[str, int]
+"""An output's name and the position of a rendition in it."""
+
+
+class Tally:
+    """Reads the counters of a run's encoders and tracks; they are written by the run's threads."""
+
+    def __init__(self, plan: Plan, source_seconds: float | None) -> None:
+        self.plan, self.source_seconds = plan, source_seconds
+        self.began = time.monotonic()
+        self.writers: list[Writer] = []
+        self.encoders: dict[Key, VideoEncoder | AudioEncoder] = {}
+        self.tracks: dict[Key, CopyTrack | SubtitleTrack] = {}
+        self.workers: dict[Key, VideoWorker] = {}
+        self.states: list[TrackState] = []
+
+    def progress(self) -> Progress:
+        video = [encoder for encoder in self.encoders.values() if isinstance(encoder, VideoEncoder)]
+        counted: list[VideoEncoder | AudioEncoder] = [*(video or self.encoders.values())]
+        frames = counted[0].frames if counted else sum(state.frames for state in self.states)
+        times = [encoder.end_seconds for encoder in counted] or [t.end_seconds for t in self.tracks.values()]
+        out_time = max(0.0, min(times, default=0.0))
+        wall = max(1e-6, time.monotonic() - self.began)
+        expected = self.plan.duration_seconds
+        fraction = None if not expected else min(1.0, out_time / expected)
+        speed = out_time / wall
+        eta = None if fraction is None or speed <= 0 or expected is None else max(0.0, (expected - out_time) / speed)
+        return Progress(
+            frames=frames,
+            out_time=round(out_time, 3),
+            fps=round(frames / wall, 2),
+            speed=round(speed, 3),
+            bytes=sum(writer.bytes for writer in self.writers),
+            fraction=fraction,
+            eta_seconds=eta,
+        )
+
+    def result(self, warnings: tuple[Warning, ...]) -> Result:
+        """Once all writers are closed."""
+        outputs = []
+        for writer in self.writers:
+            renditions = tuple(
+                self._rendition_result((writer.plan.name, number), rendition)
+                for number, rendition in enumerate(writer.plan.renditions)
+            )
+            ends = [r.duration_seconds for r in renditions if r.kind in ("video", "audio")]
+            outputs.append(
+                OutputResult(
+                    name=writer.plan.name,
+                    type=writer.plan.type,
+                    path=writer.plan.path,
+                    size=writer.path.stat().st_size,
+                    duration_seconds=max(ends, default=None),
+                    renditions=renditions,
+                )
+            )
+        return Result(
+            outputs=tuple(outputs),
+            warnings=warnings,
+            frames_decoded=sum(state.frames for state in self.states if state.kind == "video"),
+            source_seconds=self.source_seconds,
+            wall_seconds=round(time.monotonic() - self.began, 3),
+        )
+
+    def _rendition_result(self, key: tuple[str, int], rendition: RenditionPlan) -> RenditionResult:
+        encoder, track = self.encoders.get(key), self.tracks.get(key)
+        facts: dict[str, Any] = {}
+        if key in self.workers and (constant := self.workers[key].constant) is not None:
+            facts = {"dropped": constant.dropped, "repeated": constant.repeated}
+        if encoder is not None:
+            kind = "video" if isinstance(encoder, VideoEncoder) else "audio"
+            frames, packets, size, seconds = encoder.frames, encoder.packets, encoder.bytes, encoder.end_seconds
+        else:
+            assert track is not None
+            kind = rendition.media if isinstance(rendition, CopyRendition) else rendition.kind
+            frames, packets, size, seconds = track.state.frames, track.state.packets, track.bytes, track.end_seconds
+        return RenditionResult(
+            kind=kind,
+            codec=rendition.codec,
+            encoder=None if isinstance(rendition, CopyRendition) else rendition.encoder,
+            frames=frames,
+            packets=packets,
+            bytes=size,
+            duration_seconds=round(seconds, 6),
+            facts=facts,
+        )
