@@ -18,7 +18,7 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option("--folder", help="Where to put source.mkv and result.mp4; a new folder if not given.")
     ] = None,
-    seconds: Annotated[int, typer.Option(min=1, max=600, help="Length of the clip.")] = 10,
+    seconds: Annotated[int, typer.Option(min=1, max=600, help="Length of the clip.")] = 5,
 ) -> None:
     """Make a short test clip and transcode it: no server, no GPU, no files needed."""
     from pipelines.presets import load_presets

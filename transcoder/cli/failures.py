@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 FAILED, USAGE, INPUT, SERVER, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT_CODES: dict[str, int] = {
+    "invalid_request": USAGE,
     "unsupported": USAGE,
+    "no_device": USAGE,
     "unknown_preset": USAGE,
     "bad_preset": USAGE,
     "encoder_rejected": USAGE,
@@ -32,6 +34,8 @@ EXIT_CODES: dict[str, int] = {
     "limit_fps": INPUT,
     "limit_work": INPUT,
     "limit_size": INPUT,
+    "input_not_found": INPUT,
+    "path_not_allowed": INPUT,
     "fetch_failed": INPUT,
     "dns_timeout": INPUT,
     "blocked_address": INPUT,

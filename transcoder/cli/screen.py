@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from pipelines.result import Progress, Result, Warning
 
+UNBOUNDED = 10_000
+"""Columns of a page that nobody looks at: no cell is folded, so `grep` finds what it looks for."""
+
 LINE_SECONDS = 10.0
 """Time between progress lines where there is no terminal to draw a bar on."""
 
@@ -25,14 +28,14 @@ LINE_SECONDS = 10.0
 def out() -> Console:
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else UNBOUNDED)
 
 
 @cache
 def err() -> Console:
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return Console(stderr=True, highlight=False)
 
 
 def say(text: str) -> None:
@@ -45,7 +48,7 @@ def print_json(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-    """A table on stdout; as wide as its content where stdout is no terminal."""
+    """A table on stdout."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -54,8 +57,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str |
     for row in rows:
         # Text, not markup: values come from files and may hold brackets
         grid.add_row(*(Text(cell) for cell in row))
-    console = out()
-    console.print(grid, **({} if console.is_terminal else {"width": 200}))  # type: ignore[arg-type]
+    out().print(grid)
 
 
 def show_warnings(warnings: Iterable[Warning]) -> None:
