@@ -41,6 +41,8 @@ class AudioWorker:
         self._packets, self._targets = packets, targets
         self._span, self._warnings = span, warnings
         self._next: Fraction | None = None
+        self._held: AudioFrame | None = None
+        self._promised_end: Fraction | None = None
 
     def __call__(self) -> None:
         while (packet := self._packets.get()) is not None:
@@ -48,11 +50,16 @@ class AudioWorker:
                 self._decode(packet)
         if not self.state.done:
             self._decode(None)
+        if self._held is not None:
+            self._pass_on(self._without_padding(self._held))
         for target in self._targets:
             self._encode(target, target.graph.flush())
             target.writer.write(target.encoder.flush())
 
     def _decode(self, packet: Packet[Any] | None) -> None:
+        if packet is not None and packet.pts is not None and packet.duration:
+            end = (packet.pts + packet.duration) * self._time_base
+            self._promised_end = max(end, self._promised_end or end)
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
@@ -85,8 +92,29 @@ class AudioWorker:
         tick = Fraction(1, frame.sample_rate)
         frame.pts = rescale(1, time - span.start, tick) if time != span.start else 0
         frame.time_base = tick
+        if self._held is not None:
+            self._pass_on(self._held)
+        self._held = frame
+
+    def _pass_on(self, frame: AudioFrame) -> None:
         for target in self._targets:
             self._encode(target, target.graph.push(frame))
+
+    def _without_padding(self, last: AudioFrame) -> AudioFrame:
+        """The last frame without what its encoder filled it up with: MP4 tells by a shorter last packet."""
+        end, promised = self.state.end, self._promised_end
+        if end is None or promised is None:
+            return last
+        surplus = int((end - promised) * last.sample_rate)
+        if not 0 < surplus < last.samples or "channels" in last.layout.name:
+            return last
+        array = last.to_ndarray()
+        channels = 1 if last.format.is_planar else last.layout.nb_channels
+        kept = AudioFrame.from_ndarray(
+            array[:, : (last.samples - surplus) * channels], format=last.format.name, layout=last.layout.name
+        )
+        kept.sample_rate, kept.pts, kept.time_base = last.sample_rate, last.pts, last.time_base
+        return kept
 
     @staticmethod
     def _encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:

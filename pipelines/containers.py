@@ -27,6 +27,8 @@ class Container:
     time_base_denominator: int = 90_000
     """Ticks per second that video timing is kept with where the source's own are too coarse."""
     tracks_per_type: int | None = None
+    signals_priming: bool = True
+    """Whether players are told which samples at the start are the encoder's own."""
 
 
 _FASTSTART = {"movflags": "+faststart"}
@@ -57,6 +59,7 @@ CONTAINERS: dict[str, Container] = {
         "mpegts", "ts", {}, copies_video=frozenset({"h264", "hevc", "mpeg2video", "mpeg1video"}),
         copies_audio=frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "dts"}),
         copies_subtitles=frozenset({"dvb_subtitle"}), chapters=False,
+        signals_priming=False,
     ),
     "m4a": Container(
         "ipod", "m4a", _FASTSTART, copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art=True,

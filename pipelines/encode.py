@@ -144,9 +144,14 @@ class VideoEncoder:
 
 
 class AudioEncoder:
-    """Encodes sound whose times are samples."""
+    """Encodes sound whose times are samples.
 
-    def __init__(self, stream: Any, rendition: AudioRendition) -> None:
+    Packets that hold nothing but the encoder's priming are left out where the container can't signal it (`priming`
+    False): a player would play them as silence, and each generation would start a little later.
+    """
+
+    def __init__(self, stream: Any, rendition: AudioRendition, *, priming: bool) -> None:
+        self._priming = priming
         self._stream = stream
         self._rate = rendition.sample_rate
         self.frames = self.packets = self.bytes = 0
@@ -166,6 +171,8 @@ class AudioEncoder:
         return self._count(self._stream.encode(None))
 
     def _count(self, packets: list[Packet[Any]]) -> list[Packet[Any]]:
+        if not self._priming:
+            packets = [packet for packet in packets if (packet.pts or 0) + (packet.duration or 1) > 0]
         self.packets += len(packets)
         self.bytes += sum(packet.size for packet in packets)
         return packets

@@ -150,7 +150,8 @@ class _Run:
         return frames
 
     def _add_audio(self, key: tuple[str, int], rendition: AudioRendition, writer: Writer) -> AudioTarget:
-        encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition)
+        priming = _container(writer).signals_priming
+        encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition, priming=priming)
         end = self.span.end
         samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
         graph = AudioGraph(rendition, end_samples=samples)
