@@ -1,0 +1,57 @@
+"""The OpenAPI document: FastAPI's, with our problems and the bodies that routes read themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from pipelines.spec import FileJob
+from transcoder.api.bodies import request_schemas
+from transcoder.api.devices import DeviceChange
+from transcoder.api.jobs import JobChange
+from transcoder.api.probe import ProbeRequest
+from transcoder.api.problems import Problem, responses
+
+TAGS = [
+    {"name": "jobs", "description": "Submit, follow, cancel, retry"},
+    {"name": "outputs", "description": "What jobs wrote"},
+    {"name": "uploads", "description": "Inputs that are sent to the service"},
+    {"name": "probe and plan", "description": "What an input is, and what would be done with it"},
+    {"name": "presets", "description": "Named outputs"},
+    {"name": "devices", "description": "What jobs run on"},
+    {"name": "operation", "description": "Health and metrics"},
+]
+
+BODIES = (FileJob, ProbeRequest, JobChange, DeviceChange)
+
+
+def install(app: FastAPI) -> None:
+    """Makes `app` describe itself with `document`."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = document(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    schema = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=TAGS
+    )
+    components = schema["components"]["schemas"]
+    # FastAPI's own shape of a failed validation, which this service does not use
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.pop(name, None)
+    problem = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+    components |= problem.pop("$defs", {})
+    components["Problem"] = problem
+    components |= request_schemas(BODIES)
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            if "422" in operation["responses"]:
+                operation["responses"] |= {str(status): text for status, text in responses(422).items()}
+    return schema

@@ -1,0 +1,137 @@
+"""Metrics for Prometheus. One registry per application, and labels of bounded number.
+
+A client chooses queue names, paths and methods; what goes beyond a bound is counted as `other`, so that nobody can fill
+the memory of the service or of Prometheus with names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from transcoder.jobs import Job, JobStatus
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+OTHER = "other"
+MAX_QUEUES = 50
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+# seconds: from thumbnails to feature films
+_JOB_BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600)
+
+
+class DeviceLoad(Protocol):
+    """What /metrics shows of a device."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def busy(self) -> int: ...
+
+
+class Telemetry:
+    """Counts what happens. The service calls its observer methods, the API the others."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._queues: set[str] = set()
+        self._jobs = Gauge(
+            "transcoder_jobs", "Jobs that are queued or running.", ("status", "queue"), registry=self._registry
+        )
+        self._finished = Counter(
+            "transcoder_jobs_finished", "Jobs that ended.", ("status", "queue"), registry=self._registry
+        )
+        self._job_seconds = Histogram(
+            "transcoder_job_seconds",
+            "From start to end of jobs that completed.",
+            ("queue",),
+            buckets=_JOB_BUCKETS,
+            registry=self._registry,
+        )
+        self._attempts_started = Counter(
+            "transcoder_attempts_started", "Attempts that started.", ("device",), registry=self._registry
+        )
+        self._attempt_seconds = Histogram(
+            "transcoder_attempt_seconds",
+            "From start to end of attempts.",
+            ("device", "status"),
+            buckets=_JOB_BUCKETS,
+            registry=self._registry,
+        )
+        self._slots = Gauge("transcoder_slots", "Slots of a device.", ("device",), registry=self._registry)
+        self._busy = Gauge("transcoder_slots_busy", "Slots that run something.", ("device",), registry=self._registry)
+        self._requests = Counter(
+            "transcoder_http_requests",
+            "HTTP requests that were answered.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self._upload_bytes = Counter(
+            "transcoder_upload_bytes", "Bytes of uploads that were stored.", registry=self._registry
+        )
+
+    def job_finished(self, job: Job) -> None:
+        queue = self._queue(job.queue)
+        self._finished.labels(job.status.value, queue).inc()
+        if job.status is JobStatus.COMPLETED and job.started_at is not None and job.finished_at is not None:
+            self._job_seconds.labels(queue).observe((job.finished_at - job.started_at).total_seconds())
+
+    def attempt_started(self, device: str) -> None:
+        self._attempts_started.labels(device).inc()
+
+    def attempt_finished(self, device: str, status: str, seconds: float) -> None:
+        self._attempt_seconds.labels(device, status).observe(seconds)
+
+    def upload_stored(self, size: int) -> None:
+        self._upload_bytes.inc(size)
+
+    def request_answered(self, route: str | None, method: str, status: int) -> None:
+        """`route` is the route's template; None when no route matched."""
+        method = method if method in METHODS else OTHER
+        self._requests.labels(route or OTHER, method, str(status)).inc()
+
+    def exposition(self, devices: Iterable[DeviceLoad], jobs: Mapping[tuple[str, JobStatus], int]) -> bytes:
+        """The text that Prometheus reads. `jobs`: how many wait or run now, by queue and status."""
+        self._slots.clear()
+        self._busy.clear()
+        for device in devices:
+            self._slots.labels(device.id).set(device.slots)
+            self._busy.labels(device.id).set(device.busy)
+        self._jobs.clear()
+        for (queue, status), number in jobs.items():
+            self._jobs.labels(status.value, self._queue(queue)).inc(number)
+        return generate_latest(self._registry)
+
+    def _queue(self, name: str) -> str:
+        if name not in self._queues and len(self._queues) >= MAX_QUEUES:
+            return OTHER
+        self._queues.add(name)
+        return name
+
+
+class CountRequests:
+    """ASGI middleware that tells `telemetry` of each answer."""
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+        self._app, self._telemetry = app, telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # the router has put the matched route into the scope by now
+                route = getattr(scope.get("route"), "path", None)
+                self._telemetry.request_answered(route, scope["method"], message["status"])
+            await send(message)
+
+        await self._app(scope, receive, counted)
