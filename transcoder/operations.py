@@ -1,0 +1,70 @@
+"""The operations of the engine that a child runs: payloads in, results out, both in JSON's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.input import LocalFile
+from pipelines.probe import probe
+from pydantic import BaseModel, ConfigDict
+
+from pipelines.devices import software_device
+from pipelines.limits import Limits
+from pipelines.plan import plan
+from pipelines.spec import FileJob
+from pipelines.transcode import transcode
+from transcoder.child import Emit, Op
+from transcoder.process import limit_file_size
+
+
+class Payload(BaseModel):
+    """What all operations take: a local file under the name its owner gave it, and the operator's limits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path
+    name: str
+    limits: Limits
+
+    @property
+    def file(self) -> LocalFile:
+        return LocalFile(path=self.path, name=self.name)
+
+
+class PlanPayload(Payload):
+    spec: FileJob
+    slots: int
+
+
+class RunPayload(PlanPayload):
+    folder: Path
+
+
+def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = Payload.model_validate(payload)
+    return probe(task.file, task.limits).model_dump(mode="json")
+
+
+def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = PlanPayload.model_validate(payload)
+    return plan(task.spec, probe(task.file, task.limits), software_device(task.slots)).model_dump(mode="json")
+
+
+def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = RunPayload.model_validate(payload)
+    limit_file_size(task.limits.max_output_bytes)
+    result = transcode(
+        task.spec,
+        task.file,
+        task.folder,
+        device=software_device(task.slots),
+        limits=task.limits,
+        on_plan=lambda made: emit("plan", made.model_dump(mode="json")),
+        on_progress=lambda progress: emit("progress", progress.model_dump(mode="json")),
+    )
+    return result.model_dump(mode="json")
+
+
+OPS: Mapping[str, Op] = {"probe": _probe, "plan": _plan, "run": _run}
