@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
+from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.responses import RedirectResponse
@@ -23,7 +24,11 @@ Errors are `application/problem+json` with a stable `code`. Unknown fields are r
 the cursor of the following page. Times are RFC 3339 in UTC, bitrates bit/s, durations seconds.
 """
 
-MakeService = Callable[[Settings, Observer], AbstractAsyncContextManager[Service]]
+
+class MakeService(Protocol):
+    """Such as `Service`."""
+
+    def __call__(self, settings: Settings, *, observer: Observer) -> AbstractAsyncContextManager[Service]: ...
 
 
 def create_app(settings: Settings, make_service: MakeService = Service) -> FastAPI:
@@ -32,7 +37,7 @@ def create_app(settings: Settings, make_service: MakeService = Service) -> FastA
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
-        async with make_service(settings, telemetry) as service:
+        async with make_service(settings, observer=telemetry) as service:
             app.state.service = service
             yield
 

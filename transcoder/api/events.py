@@ -12,7 +12,7 @@ from pipelines.result import Progress
 from transcoder.api.context import DEFAULT_TENANT, ServiceOf
 from transcoder.api.problems import responses
 from transcoder.errors import JobNotFound
-from transcoder.jobs import Job
+from transcoder.jobs import Job, JobStatus
 from transcoder.service import Service
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -49,26 +49,17 @@ async def _news(service: Service, job_id: str) -> AsyncIterator[ServerSentEvent]
     async with service.events.subscribe(job_id) as events:
         try:
             job = await service.get(job_id, DEFAULT_TENANT)
-            yield _status(job, 0)
+            yield _event("status", job.model_dump_json(), 0)
             yield _event("progress", _progress(job).model_dump_json(), 0)
             if job.status.ended:
                 return
             async for event in events:
-                if event.kind == "status":
-                    # the whole job as it is now; a status that was overtaken is not told any more
-                    job = await service.get(job_id, DEFAULT_TENANT)
-                    yield _status(job, event.id)
-                    if job.status.ended:
-                        return
-                else:
-                    yield _event(event.kind, json.dumps(event.data), event.id)
+                yield _event(event.kind, json.dumps(event.data), event.id)
+                if event.kind == "status" and JobStatus(event.data["status"]).ended:
+                    return
         except JobNotFound:
             # deleted meanwhile
             return
-
-
-def _status(job: Job, event_id: int) -> ServerSentEvent:
-    return _event("status", job.model_dump_json(), event_id)
 
 
 def _progress(job: Job) -> Progress:

@@ -199,7 +199,9 @@ class _Reader:
         assert self._field is not None
         self._room_bytes -= len(content)
         if self._room_bytes < 0:
-            raise PayloadTooLarge(f"the form's fields have more than {MAX_FIELD_BYTES} bytes", limit_bytes=MAX_FIELD_BYTES)
+            raise PayloadTooLarge(
+                f"the form's fields have more than {MAX_FIELD_BYTES} bytes", limit_bytes=MAX_FIELD_BYTES
+            )
         self._field += content
 
     def fields(self) -> dict[str, str]:

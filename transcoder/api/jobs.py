@@ -116,14 +116,7 @@ async def _submit_form(service: Service, form: Form, idempotency_key: str | None
         return await service.submit(spec, tenant=DEFAULT_TENANT, idempotency=_idempotency(idempotency_key, value))
     # the file's id is new each time; what it holds is what makes two requests the same
     same = {**value, "input": {**value["input"], "upload": f"sha256:{form.file.sha256}"}}
-    await service.uploads.add(form.file, DEFAULT_TENANT)
-    try:
-        job, created = await service.submit(
-            spec, tenant=DEFAULT_TENANT, idempotency=_idempotency(idempotency_key, same)
-        )
-    except BaseException:
-        await service.delete_upload(form.file.id, DEFAULT_TENANT)
-        raise
+    job, created = await service.submit(spec, tenant=DEFAULT_TENANT, idempotency=_idempotency(idempotency_key, same))
     if not created:
         await service.delete_upload(form.file.id, DEFAULT_TENANT)
     return job, created
@@ -179,9 +172,7 @@ async def read_job(service: ServiceOf, job_id: str) -> Job:
     openapi_extra=documented(JobChange, {"priority": 10}),
     summary="Change the priority of a queued job",
 )
-async def change_job(
-    service: ServiceOf, job_id: str, change: Annotated[JobChange, json_body(JobChange)]
-) -> Job:
+async def change_job(service: ServiceOf, job_id: str, change: Annotated[JobChange, json_body(JobChange)]) -> Job:
     """409 once it has started."""
     return await service.set_priority(job_id, change.priority, DEFAULT_TENANT)
 

@@ -58,7 +58,9 @@ PIPELINE_STATUS: dict[str, int] = {
 class Fault(BaseModel):
     """One thing that a validation refused."""
 
-    pointer: str = Field(description="JSON pointer into the body, or the parameter's name", examples=["/outputs/0/type"])
+    pointer: str = Field(
+        description="JSON pointer into the body, or the parameter's name", examples=["/outputs/0/type"]
+    )
     detail: str
     location: str = Field("body", description="body, query, path or header", serialization_alias="in")
 
@@ -175,11 +177,9 @@ def faults_in(errors: Sequence[Any], body: object) -> list[Fault]:
 def _placed(error: Any, body: object) -> tuple[list[int | str], object]:
     """Where an error is, without the union tags that Pydantic puts between the keys; and the value there."""
     place: list[int | str] = []
-    value = body
+    value: Any = body
     for part in error["loc"]:
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list | tuple) and isinstance(part, int) and 0 <= part < len(value):
+        if _has(value, part):
             value = value[part]
         elif error["type"] == "missing" and part == error["loc"][-1]:
             value = None
@@ -187,6 +187,12 @@ def _placed(error: Any, body: object) -> tuple[list[int | str], object]:
             continue
         place.append(part)
     return place, value
+
+
+def _has(value: object, part: int | str) -> bool:
+    if isinstance(value, dict):
+        return part in value
+    return isinstance(value, list | tuple) and isinstance(part, int) and 0 <= part < len(value)
 
 
 def install(app: FastAPI) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
-from starlette.requests import ClientDisconnect
 
 from transcoder.api.bodies import body_chunks
 from transcoder.api.context import DEFAULT_TENANT, ServiceOf, TelemetryOf
 from transcoder.api.forms import MAX_FIELD_BYTES, Form, boundary_of, receive_form
-from transcoder.api.problems import InvalidRequest, Fault, MalformedBody, responses
-from transcoder.errors import UploadNotFound
+from transcoder.api.problems import Fault, InvalidRequest, MalformedBody, responses
+from transcoder.errors import Conflict
 from transcoder.jobs import Upload
 from transcoder.service import Service
-from transcoder.settings import Settings
+from transcoder.telemetry import Telemetry
 
 router = APIRouter(prefix="/v1/uploads", tags=["uploads"])
 
@@ -52,17 +52,19 @@ _FORM_BODY = {
     responses=responses(408, 413, 507),
     summary="Upload a file as the raw body (curl -T)",
 )
-async def put_upload(request: Request, response: Response, service: ServiceOf, telemetry: TelemetryOf, name: str) -> Upload:
+async def put_upload(
+    request: Request, response: Response, service: ServiceOf, telemetry: TelemetryOf, name: str
+) -> Upload:
     """`name` is kept for people to read and may have any characters. Each call makes a new upload.
 
     The body may be chunked. It is stored as it comes; a connection that breaks leaves nothing.
     """
     settings = service.settings
     chunks = body_chunks(request, max_bytes=settings.max_upload_bytes, idle_seconds=settings.upload_idle_seconds)
-    async with service.storage.receive(name) as sink:
+    async with service.receive(name, DEFAULT_TENANT) as sink:
         async for chunk in chunks:
             await sink.write(chunk)
-    return await _stored(response, service, telemetry, sink.upload)
+    return _stored(response, telemetry, sink.upload)
 
 
 @router.post(
@@ -82,13 +84,13 @@ async def post_upload(request: Request, response: Response, service: ServiceOf, 
         if unknown or form.file is None:
             missing = Fault(pointer="/file", detail="Field required")
             raise InvalidRequest(unknown or [missing])
-        return await _stored(response, service, telemetry, form.file)
+        return _stored(response, telemetry, form.file)
 
 
 @router.get("/{upload_id}", responses=responses(404), summary="One upload")
 async def read_upload(service: ServiceOf, upload_id: str) -> Upload:
     """Its name, size and SHA-256. Uploads that no job uses are deleted after a while."""
-    return await service.uploads.get(upload_id, DEFAULT_TENANT)
+    return await service.get_upload(upload_id, DEFAULT_TENANT)
 
 
 @router.delete("/{upload_id}", status_code=204, responses=responses(404, 409), summary="Delete an upload")
@@ -97,8 +99,7 @@ async def delete_upload(service: ServiceOf, upload_id: str) -> None:
     await service.delete_upload(upload_id, DEFAULT_TENANT)
 
 
-async def _stored(response: Response, service: Service, telemetry: TelemetryOf, upload: Upload) -> Upload:
-    await service.uploads.add(upload, DEFAULT_TENANT)
+def _stored(response: Response, telemetry: Telemetry, upload: Upload) -> Upload:
     telemetry.upload_stored(upload.size)
     response.headers["location"] = f"/v1/uploads/{upload.id}"
     return upload
@@ -113,10 +114,12 @@ async def received_form(request: Request, boundary: bytes, service: Service) -> 
         max_bytes=settings.max_upload_bytes + _FORM_OVERHEAD_BYTES,
         idle_seconds=settings.upload_idle_seconds,
     )
-    form = await receive_form(chunks, boundary, service.storage.receive)
+    form = await receive_form(chunks, boundary, partial(service.receive, tenant=DEFAULT_TENANT))
     try:
         yield form
     except BaseException:
         if form.file is not None:
-            await service.storage.delete_upload(form.file.id)
+            # a job that was just made may have it
+            with suppress(Conflict):
+                await service.delete_upload(form.file.id, DEFAULT_TENANT)
         raise
