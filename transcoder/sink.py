@@ -51,6 +51,9 @@ class UploadSink:
             await self._in_thread(self._drain)
 
     async def finish(self) -> None:
+        """Makes the upload durable; again does nothing."""
+        if self._upload is not None:
+            return
         await self._in_thread(self._close_durably)
         self._upload = Upload(
             id=self.id,

@@ -1,0 +1,222 @@
+"""One attempt from its claim to its settlement: bring the input, run the child, publish, settle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+
+from pipelines.errors import Cancelled as CancelledError
+from pipelines.errors import DeadlineExceeded, PipelineError
+from pipelines.limits import Limits
+from pipelines.result import Progress, Result
+from pipelines.spec import FileJob
+from transcoder import settlement
+from transcoder.admission import Claim
+from transcoder.clock import utc_now
+from transcoder.content_types import content_type
+from transcoder.database import Database
+from transcoder.engine import Stop
+from transcoder.errors import ServiceError
+from transcoder.events import EventBus
+from transcoder.inputs import Inputs
+from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
+from transcoder.news import News
+from transcoder.progress import Live, ProgressBoard
+from transcoder.retry import STOPPED, RetryPolicy
+from transcoder.settlement import Cancelled, Completed, Failed, Lost, Outcome, Ticket
+from transcoder.storage import PublishedFile, Storage
+from transcoder.watch import ChildEvent, ChildTask
+
+T = TypeVar("T")
+
+SETTLE_PAUSE_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+logger = logging.getLogger(__name__)
+
+
+class Executor(Protocol):
+    """What runs children: `transcoder.supervise.Supervisor`."""
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def execute(
+        self,
+        task: ChildTask,
+        *,
+        on_event: Callable[[ChildEvent], None] | None = None,
+        cancel: asyncio.Event | None = None,
+    ) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class AttemptSettings:
+    limits: Limits
+    retry: RetryPolicy
+    timeout_seconds: float
+    """Deadline where the job names none."""
+    stall_seconds: float
+
+
+@dataclass(frozen=True)
+class AttemptRunner:
+    """Runs attempts. `run` raises nothing: whatever goes wrong ends in the attempt's row."""
+
+    database: Database
+    storage: Storage
+    inputs: Inputs
+    executor: Executor
+    events: EventBus
+    board: ProgressBoard
+    news: News
+    settings: AttemptSettings
+
+    async def run(self, claim: Claim, stop: Stop) -> None:
+        started = time.monotonic()
+        self.news.observer.attempt_started(claim.device.id)
+        live = self.board.begin(claim.job_id)
+        try:
+            await self.news.job_changed(claim.job_id, claim.tenant, attempt=True)
+            outcome = await self._outcome(claim, stop, live)
+            status = await self._settle(claim, outcome, live, stop)
+        finally:
+            self.board.end(claim.job_id, live)
+        self.news.observer.attempt_finished(
+            claim.device.id, settlement.ATTEMPT_STATUS[type(outcome)], time.monotonic() - started
+        )
+        tell = self.news.job_ended if status is not None and status.ended else self.news.job_changed
+        await tell(claim.job_id, claim.tenant, attempt=True)
+
+    async def _outcome(self, claim: Claim, stop: Stop, live: Live) -> Outcome:
+        """What came of it. Scratch is gone by then, and without success so are the outputs."""
+        try:
+            return await self._transcode(claim, stop, live)
+        except PipelineError as error:
+            failure = ErrorInfo.model_validate(error.to_json())
+        except ServiceError as error:
+            failure = ErrorInfo(
+                code=error.code, message=error.message, stage="fetch", retryable=error.retryable, facts=error.facts
+            )
+        except ValidationError as error:
+            failure = ErrorInfo(code="internal", message=f"the stored job or its result is not understood: {error}")
+        except Exception as error:
+            logger.exception("attempt %d of job %s failed inside the service", claim.attempt, claim.job_id)
+            failure = ErrorInfo(code="internal", message=f"{type(error).__name__}: {error}")
+        await self.storage.discard_outputs(claim.job_id)
+        if stop.reason == "shutdown":
+            return Lost(STOPPED)
+        failure = failure.model_copy(update={"device": failure.device or claim.device.id})
+        return Cancelled(failure) if stop.reason == "cancel" else Failed(failure)
+
+    async def _transcode(self, claim: Claim, stop: Stop, live: Live) -> Completed:
+        spec = FileJob.model_validate(claim.spec)
+        allowed_seconds = spec.timeout_seconds or self.settings.timeout_seconds
+        started = time.monotonic()
+        async with self.storage.attempt_scratch(claim.job_id, claim.attempt) as scratch:
+            bring = self.inputs.bring(spec.input, claim.tenant, scratch, total_seconds=allowed_seconds)
+            source = await _unless_stopped(bring, stop)
+            remaining_seconds = allowed_seconds - (time.monotonic() - started)
+            if remaining_seconds <= 0:
+                raise DeadlineExceeded(f"not finished within {allowed_seconds:g} s", stage="fetch")
+            folder = scratch / "out"
+            await asyncio.to_thread(folder.mkdir)
+            result = await self.executor.execute(
+                ChildTask(
+                    op="run",
+                    payload={
+                        "path": str(source.path),
+                        "name": source.name,
+                        "spec": claim.spec,
+                        "folder": str(folder),
+                        "limits": self.settings.limits.model_dump(mode="json"),
+                        "slots": claim.device.slots,
+                    },
+                    deadline_seconds=remaining_seconds,
+                    stall_seconds=self.settings.stall_seconds,
+                    log_path=self.storage.log_path(claim.job_id),
+                ),
+                on_event=lambda event: self._hear(claim.job_id, live, event),
+                cancel=stop.requested,
+            )
+            return await self._publish(claim.job_id, folder, Result.model_validate(result), stop)
+
+    async def _publish(self, job_id: str, folder: Path, result: Result, stop: Stop) -> Completed:
+        paths = [output.path for output in result.outputs]
+        published = await self.storage.publish(job_id, folder, paths, stopped=stop.requested.is_set)
+        outputs = tuple(
+            JobOutput(name=output.name, type=output.type, files=(_output_file(file),))
+            for output, file in zip(result.outputs, published, strict=True)
+        )
+        return Completed(outputs, result.warnings)
+
+    def _hear(self, job_id: str, live: Live, event: ChildEvent) -> None:
+        if event.kind == "progress":
+            self.board.update(live, Progress.model_validate(event.data))
+            self.events.publish(job_id, "progress", live.stats)
+        elif event.kind == "plan":
+            live.plan = event.data
+        elif event.kind == "log":
+            self.events.publish(job_id, "log", event.data)
+
+    async def _settle(self, claim: Claim, outcome: Outcome, live: Live, stop: Stop) -> JobStatus | None:
+        """Settles; while the database can't take it, tries again until the service stops."""
+        ticket = Ticket(claim.job_id, claim.task_id, claim.attempt)
+        pauses = iter(SETTLE_PAUSE_SECONDS)
+        while True:
+            try:
+                async with self.database.write() as connection:
+                    return await settlement.settle(
+                        connection,
+                        ticket,
+                        outcome,
+                        self.settings.retry,
+                        utc_now(),
+                        plan=live.plan,
+                        stats=live.stats,
+                    )
+            except SQLAlchemyError:
+                logger.exception("attempt %d of job %s can't be settled", claim.attempt, claim.job_id)
+            if stop.reason == "shutdown":
+                # it stays running in the database, and is lost and queued again at the next start
+                return None
+            await _pause(next(pauses, SETTLE_PAUSE_SECONDS[-1]), stop)
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, T], stop: Stop) -> T:
+    """The result of `work`; Cancelled as soon as the attempt is to stop, with `work` ended."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.requested.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working})
+    if working.cancelled():
+        raise CancelledError("cancelled", stage="fetch")
+    return working.result()
+
+
+async def _pause(seconds: float, stop: Stop) -> None:
+    if stop.reason is not None:
+        await asyncio.sleep(seconds)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.requested.wait()
+    except TimeoutError:
+        return
+
+
+def _output_file(file: PublishedFile) -> OutputFile:
+    return OutputFile(path=file.path, size=file.size, content_type=content_type(file.path), sha256=file.sha256)

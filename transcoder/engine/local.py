@@ -1,0 +1,164 @@
+"""The engine of a single process: slots in memory, one dispatcher that everything wakes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from pipelines.devices import Device
+from transcoder.admission import Claim, FreeSlots, claim, next_available
+from transcoder.clock import utc_now
+from transcoder.database import Database
+from transcoder.engine import DeviceState, RunAttempt, Stop, StopReason
+from transcoder.errors import DeviceNotFound
+
+CANCEL_SECONDS = 5.0
+"""How long `cancel` waits for attempts to end; it takes a fraction of a second unless the machine is in trouble."""
+
+STOP_SECONDS = 10.0
+DATABASE_PAUSE_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Slots:
+    device: Device
+    count: int
+    draining: bool = False
+    busy: int = 0
+
+    @property
+    def free(self) -> int:
+        return 0 if self.draining else max(0, self.count - self.busy)
+
+    @property
+    def state(self) -> DeviceState:
+        return DeviceState(
+            **{name: getattr(self.device, name) for name in Device.model_fields if name != "slots"},
+            slots=self.count,
+            busy=self.busy,
+            state="draining" if self.draining else "ready",
+        )
+
+
+@dataclass(frozen=True)
+class _Running:
+    job_id: str
+    stop: Stop
+    done: asyncio.Task[None]
+
+
+class LocalEngine:
+    """Devices in the order of preference. Only one engine may work on a database."""
+
+    def __init__(self, database: Database, run: RunAttempt, devices: Sequence[Device]) -> None:
+        self._database = database
+        self._run = run
+        self._slots = {device.id: _Slots(device, device.slots) for device in devices}
+        self._running: dict[str, _Running] = {}
+        self._changed = asyncio.Event()
+        # held while slots are promised, so that their number changes before or after, not meanwhile
+        self._placing = asyncio.Lock()
+        self._closing = False
+        self._dispatcher: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._dispatcher = asyncio.create_task(self._dispatch_until_closed(), name="dispatcher")
+
+    async def close(self, *, grace_seconds: float) -> None:
+        self._closing = True
+        self.wake()
+        if self._dispatcher is not None:
+            # never cancelled: what it claimed, it starts, and below it is stopped in order
+            await asyncio.wait({self._dispatcher})
+        await self._ended(list(self._running.values()), grace_seconds)
+        left = list(self._running.values())
+        _request(left, "shutdown")
+        await self._ended(left, STOP_SECONDS)
+        if self._running:
+            logger.error("%d attempts did not end in time; they are queued again at the next start", len(self._running))
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    def alive(self) -> bool:
+        return self._dispatcher is not None and not self._dispatcher.done() and not self._closing
+
+    async def cancel(self, job_id: str) -> None:
+        async with self._placing:
+            running = [running for running in self._running.values() if running.job_id == job_id]
+        _request(running, "cancel")
+        await self._ended(running, CANCEL_SECONDS)
+
+    def devices(self) -> tuple[DeviceState, ...]:
+        return tuple(slots.state for slots in self._slots.values())
+
+    async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
+        async with self._placing:
+            changed = self._slots.get(device_id)
+            if changed is None:
+                raise DeviceNotFound(f"there is no device {device_id!r}", device=device_id)
+            if slots is not None:
+                changed.count = slots
+            if draining is not None:
+                changed.draining = draining
+            state = changed.state
+        self.wake()
+        return state
+
+    async def _dispatch_until_closed(self) -> None:
+        while not self._closing:
+            self._changed.clear()
+            try:
+                pause = await self._dispatch()
+            except SQLAlchemyError:
+                # such as a full disk: jobs stay queued until the database is well again
+                logger.exception("the queue can't be read; trying again")
+                pause = DATABASE_PAUSE_SECONDS
+            try:
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _dispatch(self) -> float | None:
+        """Starts what may start; seconds until something more may without anything else happening."""
+        async with self._placing:
+            free = [FreeSlots(slots.device, slots.free) for slots in self._slots.values() if slots.free > 0]
+            if not free:
+                return None
+            now = utc_now()
+            async with self._database.write() as connection:
+                claims = await claim(connection, free, now)
+                following = await next_available(connection, now)
+            for claimed in claims:
+                self._start(claimed)
+        return None if following is None else max(0.0, (following - utc_now()).total_seconds())
+
+    def _start(self, claimed: Claim) -> None:
+        stop = Stop()
+        self._slots[claimed.device.id].busy += 1
+        task = asyncio.create_task(self._run_one(claimed, stop), name=f"attempt {claimed.task_id}/{claimed.attempt}")
+        self._running[claimed.task_id] = _Running(claimed.job_id, stop, task)
+
+    async def _run_one(self, claimed: Claim, stop: Stop) -> None:
+        try:
+            await self._run(claimed, stop)
+        finally:
+            del self._running[claimed.task_id]
+            self._slots[claimed.device.id].busy -= 1
+            self.wake()
+
+    async def _ended(self, running: Sequence[_Running], seconds: float) -> None:
+        if running:
+            await asyncio.wait({each.done for each in running}, timeout=seconds)
+
+
+def _request(running: Sequence[_Running], reason: StopReason) -> None:
+    for each in running:
+        each.stop.request(reason)

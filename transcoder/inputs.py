@@ -1,0 +1,103 @@
+"""A job's input as a local file: an upload, a path inside the media roots, or a download."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pipelines.spec import Input
+from transcoder.addresses import Network, parse_url
+from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
+from transcoder.fetch import FetchedFile
+from transcoder.storage import Storage
+from transcoder.uploads import UploadStore
+
+
+class Fetch(Protocol):
+    """`transcoder.fetch.fetch`."""
+
+    def __call__(
+        self,
+        url: str,
+        target: Path,
+        *,
+        allowed_networks: Sequence[Network],
+        max_bytes: int,
+        idle_seconds: float,
+        total_seconds: float,
+    ) -> Awaitable[FetchedFile]: ...
+
+
+@dataclass(frozen=True)
+class LocalInput:
+    """`name` is what its owner calls the file: metadata."""
+
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where inputs may come from."""
+
+    storage: Storage
+    uploads: UploadStore
+    fetch: Fetch
+    media_roots: tuple[Path, ...]
+    allowed_networks: tuple[Network, ...]
+    max_bytes: int
+    idle_seconds: float
+
+    async def check(self, source: Input) -> None:
+        """Refuses what can be seen to fail before anything runs. Uploads are checked with the job's own row."""
+        if source.url is not None:
+            parse_url(source.url)
+        if source.path is not None:
+            await asyncio.to_thread(locate, source.path, self.media_roots)
+
+    async def bring(self, source: Input, tenant: str, scratch: Path, *, total_seconds: float) -> LocalInput:
+        """The input on this machine; downloads go to `scratch`. Cancelling ends a download."""
+        if source.url is not None:
+            fetched = await self.fetch(
+                source.url,
+                scratch / "input",
+                allowed_networks=self.allowed_networks,
+                max_bytes=self.max_bytes,
+                idle_seconds=self.idle_seconds,
+                total_seconds=total_seconds,
+            )
+            return LocalInput(fetched.path, fetched.name)
+        if source.upload is not None:
+            return await self._upload(source.upload, tenant)
+        assert source.path is not None
+        path = await asyncio.to_thread(locate, source.path, self.media_roots)
+        return LocalInput(path, path.name)
+
+    async def _upload(self, upload_id: str, tenant: str) -> LocalInput:
+        try:
+            upload = await self.uploads.get(upload_id, tenant)
+        except UploadNotFound:
+            raise InputUploadNotFound("there is no such upload", upload=upload_id) from None
+        return LocalInput(self.storage.upload_path(upload.id), upload.name)
+
+
+def locate(path: str, media_roots: Sequence[Path]) -> Path:
+    """The file that `path` names, with links resolved; a relative path is looked for in each root. Blocks.
+
+    PathNotAllowed for everything outside the roots, whether it exists or not; InputNotFound inside them.
+    """
+    if "\0" in path:
+        raise PathNotAllowed("a path has no NUL", path=path)
+    roots = [Path(os.path.realpath(root)) for root in media_roots]
+    found = [Path(os.path.realpath(root / path)) for root in roots]
+    allowed = [place for place in found if any(place.is_relative_to(root) for root in roots)]
+    if not allowed:
+        raise PathNotAllowed("the path is not inside a media root (see TRANSCODER_MEDIA_ROOTS)", path=path)
+    for place in allowed:
+        if os.path.isfile(place):
+            return place
+    raise InputNotFound("there is no such file", path=path)

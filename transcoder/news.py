@@ -1,0 +1,49 @@
+"""Telling what became of jobs: events for who listens, figures for who measures."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from transcoder.errors import JobNotFound
+from transcoder.events import EventBus
+from transcoder.observer import Observer
+from transcoder.progress import ProgressBoard
+from transcoder.store import JobStore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class News:
+    """Reads a job after its transaction and tells. The record is the database: news that can't be told are logged."""
+
+    store: JobStore
+    events: EventBus
+    board: ProgressBoard
+    observer: Observer
+
+    async def job_changed(self, job_id: str, tenant: str, *, attempt: bool = False) -> None:
+        """The job's status has changed; with `attempt`, its latest attempt has begun or ended."""
+        if self.events.wanted(job_id):
+            await self._tell(job_id, tenant, attempt=attempt, ended=False)
+
+    async def job_ended(self, job_id: str, tenant: str, *, attempt: bool = False) -> None:
+        await self._tell(job_id, tenant, attempt=attempt, ended=True)
+
+    async def _tell(self, job_id: str, tenant: str, *, attempt: bool, ended: bool) -> None:
+        try:
+            job = self.board.merged(await self.store.get(job_id, tenant))
+        except JobNotFound:
+            # deleted meanwhile
+            return
+        except SQLAlchemyError:
+            logger.warning("news of job %s can't be told", job_id, exc_info=True)
+            return
+        if attempt and job.attempts:
+            self.events.publish(job_id, "attempt", job.attempts[-1].model_dump(mode="json"))
+        self.events.publish(job_id, "status", job.model_dump(mode="json"))
+        if ended:
+            self.observer.job_finished(job)

@@ -1,0 +1,29 @@
+"""What the service tells whoever measures it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from transcoder.jobs import Job
+
+
+class Observer(Protocol):
+    """Called in the event loop; must not block."""
+
+    def job_finished(self, job: Job) -> None:
+        """The job has completed, failed or been cancelled."""
+
+    def attempt_started(self, device: str) -> None: ...
+
+    def attempt_finished(self, device: str, status: str, seconds: float) -> None:
+        """`status` is the attempt's: completed, failed, cancelled, lost."""
+
+
+class Unobserved:
+    """Nobody measures."""
+
+    def job_finished(self, job: Job) -> None: ...
+
+    def attempt_started(self, device: str) -> None: ...
+
+    def attempt_finished(self, device: str, status: str, seconds: float) -> None: ...

@@ -1,0 +1,276 @@
+"""The service: everything wired together, behind the calls that the API, and tests, make."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy.exc import SQLAlchemyError
+
+from pipelines.devices import Device, software_device
+from pipelines.presets import Preset, load_presets, resolve
+from pipelines.rendition import Plan
+from pipelines.source import SourceInfo
+from pipelines.spec import FileJob, Input
+from transcoder import admission, settlement
+from transcoder.attempts import AttemptRunner, AttemptSettings, Executor
+from transcoder.batch import Batcher
+from transcoder.clock import utc_now
+from transcoder.database import Database
+from transcoder.engine import DeviceState, Engine
+from transcoder.engine.local import LocalEngine
+from transcoder.errors import ServiceError, ServiceUnavailable
+from transcoder.events import EventBus
+from transcoder.fetch import fetch
+from transcoder.ids import new_id
+from transcoder.inputs import Inputs
+from transcoder.inspection import Inspector
+from transcoder.jobs import Job, JobStatus, Upload
+from transcoder.lock import FolderLock
+from transcoder.news import News
+from transcoder.observer import Observer, Unobserved
+from transcoder.progress import ProgressBoard
+from transcoder.retry import RetryPolicy
+from transcoder.settings import Settings
+from transcoder.sink import UploadSink
+from transcoder.storage import Storage
+from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
+from transcoder.supervise import Supervisor
+from transcoder.sweep import Sweeper
+from transcoder.uploads import UploadStore
+
+LOCK_SECONDS = 5.0
+JOBS_AT_ONCE = 200
+
+logger = logging.getLogger(__name__)
+
+
+class Health(BaseModel):
+    """`ready`: jobs are accepted and started."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ready: bool
+    database: bool
+    engine: bool
+
+
+class Service:
+    """An async context manager; within it jobs are accepted and run.
+
+    Start-up: lock the data folder, migrate, queue again what a dead service left running, sweep, start.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        supervisor: Executor | None = None,
+        devices: Sequence[Device] | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.settings = settings
+        self.presets: Mapping[str, Preset] = load_presets(settings.presets_dir)
+        self.database = Database(settings.effective_database_url)
+        self.store = JobStore(self.database)
+        self.uploads = UploadStore(self.database)
+        self.storage = Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes)
+        self.events = EventBus()
+        self.supervisor: Executor = supervisor or Supervisor()
+        self._devices = tuple(devices) if devices is not None else (software_device(settings.software_slots),)
+        self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
+        self._board = ProgressBoard(self.store)
+        self._news = News(self.store, self.events, self._board, observer or Unobserved())
+        self._inputs = Inputs(
+            storage=self.storage,
+            uploads=self.uploads,
+            fetch=fetch,
+            media_roots=settings.media_roots,
+            allowed_networks=settings.allowed_networks,
+            max_bytes=settings.max_upload_bytes,
+            idle_seconds=settings.upload_idle_seconds,
+        )
+        self._inspector = Inspector(
+            self.storage,
+            self._inputs,
+            self.supervisor,
+            limits=settings.limits,
+            timeout_seconds=settings.probe_timeout_seconds,
+            fetch_seconds=settings.attempt_timeout_seconds,
+        )
+        self._runner = AttemptRunner(
+            database=self.database,
+            storage=self.storage,
+            inputs=self._inputs,
+            executor=self.supervisor,
+            events=self.events,
+            board=self._board,
+            news=self._news,
+            settings=AttemptSettings(
+                limits=settings.limits,
+                retry=self._retry,
+                timeout_seconds=settings.attempt_timeout_seconds,
+                stall_seconds=settings.stall_seconds,
+            ),
+        )
+        self._engine: Engine = LocalEngine(self.database, self._runner.run, self._devices)
+        self._sweeper = Sweeper(self.storage, self.store, self.uploads, settings.upload_ttl_seconds)
+        self._adding: Batcher[NewJob, Added | ServiceError] = Batcher(self.store.add, max_size=JOBS_AT_ONCE)
+        self._open = False
+        self._scope = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as scope:
+            await asyncio.to_thread(self.storage.prepare)
+            lock = FolderLock(self.storage.data_dir / "service.lock")
+            await lock.acquire(wait_seconds=LOCK_SECONDS)
+            scope.callback(lock.release)
+            scope.push_async_callback(self.database.close)
+            await self.database.migrate()
+            await self._recover()
+            await self._sweeper.sweep_at_start()
+            scope.callback(self.events.close)
+            await self.supervisor.start()
+            scope.push_async_callback(self.supervisor.close)
+            for work in (self._board.keep_saving(), self._sweeper.keep_sweeping()):
+                scope.push_async_callback(_end, asyncio.create_task(work))
+            await self._engine.start()
+            scope.push_async_callback(self._stop)
+            self._open = True
+            self._scope = scope.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._scope.aclose()
+
+    async def _stop(self) -> None:
+        self._open = False
+        await self._engine.close(grace_seconds=self.settings.shutdown_seconds)
+
+    async def _recover(self) -> None:
+        async with self.database.write() as connection:
+            settled = await settlement.recover(connection, self._retry, utc_now())
+        for job_id, status in settled:
+            logger.warning("job %s was running when the service died; it is %s now", job_id, status.value)
+            await self.storage.discard_outputs(job_id)
+
+    async def submit(
+        self, spec: FileJob, *, tenant: str = "default", idempotency: Idempotency | None = None
+    ) -> tuple[Job, bool]:
+        """The job, and whether it is new (an idempotency key may have one already).
+
+        What can't work is refused here: UnknownPreset, NoDevice, PathNotAllowed, InputNotFound, BlockedAddress,
+        InputUploadNotFound, IdempotencyConflict.
+        """
+        if not self._open:
+            raise ServiceUnavailable("the service is stopping")
+        resolved = resolve(spec, self.presets)
+        requirement = admission.requirement(spec.device, self._devices)
+        await self._inputs.check(spec.input)
+        new = NewJob(new_id(), tenant, resolved, spec.preset, requirement, utc_now(), idempotency)
+        added = await self._adding.submit(new)
+        if isinstance(added, ServiceError):
+            raise added
+        if not added.created:
+            return await self.get(added.job_id, tenant), False
+        self._engine.wake()
+        return new.as_job(), True
+
+    async def get(self, job_id: str, tenant: str = "default") -> Job:
+        """JobNotFound for unknown jobs and for those of other tenants."""
+        return self._board.merged(await self.store.get(job_id, tenant))
+
+    async def list(
+        self,
+        *,
+        tenant: str = "default",
+        status: JobStatus | None = None,
+        queue: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Job]:
+        """Newest first; plans are left out."""
+        page = await self.store.page(tenant=tenant, status=status, queue=queue, limit=limit, cursor=cursor)
+        return Page(tuple(map(self._board.merged, page.items)), page.next)
+
+    async def cancel(self, job_id: str, tenant: str = "default") -> Job:
+        """Cancelled when it returns, unless the job ended by itself in that moment. Conflict for jobs that ended so."""
+        before = await self.store.request_cancel(job_id, tenant, utc_now())
+        if before is JobStatus.QUEUED:
+            await self.storage.discard_outputs(job_id)
+            await self._news.job_ended(job_id, tenant)
+        elif before is JobStatus.RUNNING:
+            await self._engine.cancel(job_id)
+        return await self.get(job_id, tenant)
+
+    async def retry(self, job_id: str, tenant: str = "default") -> Job:
+        """Queues a failed or cancelled job again; Conflict for others."""
+        await self.store.requeue(job_id, tenant, utc_now())
+        self._engine.wake()
+        await self._news.job_changed(job_id, tenant)
+        return await self.get(job_id, tenant)
+
+    async def set_priority(self, job_id: str, priority: int, tenant: str = "default") -> Job:
+        """Conflict unless the job is queued."""
+        await self.store.set_priority(job_id, priority, tenant)
+        self._engine.wake()
+        return await self.get(job_id, tenant)
+
+    async def delete(self, job_id: str, tenant: str = "default") -> None:
+        """The job, its outputs and its log. Conflict while it runs."""
+        await self.store.delete(job_id, tenant)
+        await self.storage.delete_job(job_id)
+
+    @asynccontextmanager
+    async def receive(self, name: str, tenant: str = "default") -> AsyncGenerator[UploadSink, None]:
+        """Takes an upload: leaving without an error stores it, and `sink.upload` can be named in jobs."""
+        async with self.storage.receive(name) as sink:
+            yield sink
+            await sink.finish()
+            await self.uploads.add(sink.upload, tenant)
+
+    async def get_upload(self, upload_id: str, tenant: str = "default") -> Upload:
+        return await self.uploads.get(upload_id, tenant)
+
+    async def delete_upload(self, upload_id: str, tenant: str = "default") -> None:
+        """Conflict while a queued or running job uses it."""
+        await self.uploads.delete(upload_id, tenant)
+        await self.storage.delete_upload(upload_id)
+
+    async def probe(self, source: Input, tenant: str = "default") -> SourceInfo:
+        return await self._inspector.probe(source, tenant)
+
+    async def plan(self, spec: FileJob, tenant: str = "default") -> Plan:
+        """What would be done, without doing it."""
+        resolved = resolve(spec, self.presets)
+        requirement = admission.requirement(spec.device, self._devices)
+        device = next(device for device in self._devices if requirement in admission.satisfied(device))
+        return await self._inspector.plan(resolved, tenant, device)
+
+    def devices(self) -> tuple[DeviceState, ...]:
+        return self._engine.devices()
+
+    async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
+        """Until the service stops; fewer slots stop nothing that runs."""
+        return await self._engine.update_device(device_id, slots=slots, draining=draining)
+
+    async def healthy(self) -> Health:
+        engine, database = self._engine.alive(), await self._database_answers()
+        return Health(ready=self._open and engine and database, database=database, engine=engine)
+
+    async def _database_answers(self) -> bool:
+        try:
+            await self.store.existing([])
+        except SQLAlchemyError:
+            logger.warning("the database does not answer", exc_info=True)
+            return False
+        return True
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})

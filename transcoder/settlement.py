@@ -1,0 +1,171 @@
+"""How attempts end: one transaction that only the current attempt of a task gets through.
+
+The fence is `UPDATE tasks … WHERE id = :task AND attempt = :number AND state = 'running'`. An attempt that was taken
+away updates nothing, and its result is dropped; so a job ends once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipelines.result import Warning
+from transcoder.jobs import Attempt, ErrorInfo, JobOutput, JobStatus
+from transcoder.records import attempt_from
+from transcoder.retry import LOST, Fail, RetryPolicy, decide
+from transcoder.tables import attempts, jobs, tasks
+
+
+@dataclass(frozen=True)
+class Completed:
+    """Everything is published."""
+
+    outputs: tuple[JobOutput, ...]
+    warnings: tuple[Warning, ...]
+
+
+@dataclass(frozen=True)
+class Failed:
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """The user's wish."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The service ended, in order (`shutdown`) or not (`lost`)."""
+
+    error: ErrorInfo
+
+
+Outcome = Completed | Failed | Cancelled | Lost
+
+ATTEMPT_STATUS: dict[type[Outcome], str] = {
+    Completed: "completed",
+    Failed: "failed",
+    Cancelled: "cancelled",
+    Lost: "lost",
+}
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """An attempt, by what the fence looks at."""
+
+    job_id: str
+    task_id: str
+    attempt: int
+
+
+async def settle(
+    connection: AsyncConnection,
+    ticket: Ticket,
+    outcome: Outcome,
+    policy: RetryPolicy,
+    now: datetime,
+    *,
+    plan: dict[str, Any] | None = None,
+    stats: dict[str, Any] | None = None,
+) -> JobStatus | None:
+    """Writes an attempt's end and what follows from it; the job's new status, or None when the fence was closed.
+
+    A wish to cancel that came before a failure was settled wins over a retry.
+    """
+    error = None if isinstance(outcome, Completed) else outcome.error
+    ended = await connection.execute(
+        update(attempts)
+        .where(attempts.c.task_id == ticket.task_id, attempts.c.number == ticket.attempt)
+        .where(
+            select(tasks.c.id)
+            .where(tasks.c.id == ticket.task_id, tasks.c.attempt == ticket.attempt, tasks.c.state == "running")
+            .exists()
+        )
+        .values(
+            status=ATTEMPT_STATUS[type(outcome)],
+            finished_at=now,
+            error=None if error is None else error.model_dump(mode="json"),
+        )
+    )
+    if ended.rowcount != 1:
+        return None
+    change = await _change(connection, ticket, outcome, policy, now)
+    fenced = await connection.execute(
+        update(tasks)
+        .where(tasks.c.id == ticket.task_id, tasks.c.attempt == ticket.attempt, tasks.c.state == "running")
+        .values(change.task)
+    )
+    if fenced.rowcount != 1:
+        raise RuntimeError(f"task {ticket.task_id} changed hands within a transaction")
+    kept = {"plan": plan, "stats": stats} if change.status.ended else {"plan": plan}
+    values = {**change.job, **{name: value for name, value in kept.items() if value is not None}}
+    await connection.execute(update(jobs).where(jobs.c.id == ticket.job_id).values(status=change.status, **values))
+    return change.status
+
+
+async def recover(connection: AsyncConnection, policy: RetryPolicy, now: datetime) -> list[tuple[str, JobStatus]]:
+    """Settles what a service that died left running, as lost; jobs and their new status."""
+    running = await connection.execute(
+        select(tasks.c.job_id, tasks.c.id, tasks.c.attempt).where(tasks.c.state == "running")
+    )
+    settled = []
+    for row in running.all():
+        status = await settle(connection, Ticket(row.job_id, row.id, row.attempt), Lost(LOST), policy, now)
+        if status is not None:
+            settled.append((str(row.job_id), status))
+    return settled
+
+
+@dataclass(frozen=True)
+class _Change:
+    status: JobStatus
+    task: dict[str, Any]
+    job: dict[str, Any]
+
+
+async def _change(
+    connection: AsyncConnection, ticket: Ticket, outcome: Outcome, policy: RetryPolicy, now: datetime
+) -> _Change:
+    if isinstance(outcome, Completed):
+        return _end(
+            JobStatus.COMPLETED,
+            now,
+            progress=1.0,
+            outputs=[output.model_dump(mode="json") for output in outcome.outputs],
+            warnings=[warning.model_dump(mode="json") for warning in outcome.warnings],
+        )
+    cancel = select(jobs.c.cancel_requested).where(jobs.c.id == ticket.job_id)
+    if isinstance(outcome, Cancelled) or (await connection.execute(cancel)).scalar():
+        return _end(JobStatus.CANCELLED, now)
+    decision = decide(await _counted(connection, ticket), policy)
+    if isinstance(decision, Fail):
+        return _end(JobStatus.FAILED, now, error=decision.error.model_dump(mode="json"))
+    available_at = now + timedelta(seconds=decision.after_seconds)
+    return _Change(
+        JobStatus.QUEUED,
+        {"state": "queued", "available_at": available_at},
+        {"progress": None, "stats": None},
+    )
+
+
+def _end(status: JobStatus, now: datetime, **values: Any) -> _Change:
+    return _Change(status, {"state": status.value}, {"finished_at": now, **values})
+
+
+async def _counted(connection: AsyncConnection, ticket: Ticket) -> list[Attempt]:
+    """The task's attempts since it was last queued by hand."""
+    rows = await connection.execute(
+        select(attempts)
+        .join(tasks, tasks.c.id == attempts.c.task_id)
+        .where(attempts.c.task_id == ticket.task_id, attempts.c.number > tasks.c.budget_from)
+        .order_by(attempts.c.number)
+    )
+    return [attempt_from(row) for row in rows.mappings()]

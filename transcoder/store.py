@@ -1,0 +1,186 @@
+"""Jobs in the database: adding, reading, listing, and what users may change. Tenants see only their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import RowMapping, Select, bindparam, delete, func, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from transcoder.database import Database
+from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
+from transcoder.ids import ID_PATTERN
+from transcoder.jobs import Job, JobStatus
+from transcoder.records import LISTED, attempts_of, job_from
+from transcoder.submission import Added, Idempotency, NewJob, add_jobs
+from transcoder.tables import jobs, tasks
+from transcoder.uploads import check_upload
+
+__all__ = ["Added", "Idempotency", "JobStore", "NewJob", "Page"]
+
+T = TypeVar("T")
+
+_CURSOR = re.compile(rf"j-({ID_PATTERN.pattern})")
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """`next` is the cursor of the following page; None on the last."""
+
+    items: tuple[T, ...]
+    next: str | None
+
+
+class JobStore:
+    """Each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, new: Sequence[NewJob]) -> list[Added | ServiceError]:
+        """Adds jobs together; for each what became of it. One that is refused does not touch the others."""
+        try:
+            async with self._database.write() as connection:
+                return await add_jobs(connection, new)
+        except IntegrityError:
+            # another process was quicker with an idempotency key: now its row is there to be seen
+            async with self._database.write() as connection:
+                return await add_jobs(connection, new)
+
+    async def get(self, job_id: str, tenant: str) -> Job:
+        async with self._database.read() as connection:
+            row = await _row(connection, job_id, tenant, select(jobs))
+            return job_from(row, (await attempts_of(connection, [job_id])).get(job_id, ()))
+
+    async def page(
+        self, *, tenant: str, status: JobStatus | None, queue: str | None, limit: int, cursor: str | None
+    ) -> Page[Job]:
+        """Jobs, newest first. InvalidCursor for a cursor that no page gave."""
+        query = select(*LISTED).where(jobs.c.tenant == tenant)
+        if status is not None:
+            query = query.where(jobs.c.status == status.value)
+        if queue is not None:
+            query = query.where(jobs.c.queue == queue)
+        if cursor is not None:
+            query = query.where(jobs.c.id < _decode(cursor))
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query.order_by(jobs.c.id.desc()).limit(limit + 1))).mappings().all()
+            shown = rows[:limit]
+            tries = await attempts_of(connection, [row["id"] for row in shown])
+        following = f"j-{shown[-1]['id']}" if len(rows) > limit and shown else None
+        return Page(tuple(job_from(row, tries.get(row["id"], ())) for row in shown), following)
+
+    async def active_counts(self) -> dict[tuple[str, JobStatus], int]:
+        """Jobs that wait or run, by queue and status, of all tenants."""
+        active = (JobStatus.QUEUED, JobStatus.RUNNING)
+        query = (
+            select(jobs.c.queue, jobs.c.status, func.count())
+            .where(jobs.c.status.in_([status.value for status in active]))
+            .group_by(jobs.c.status, jobs.c.queue)
+        )
+        async with self._database.read() as connection:
+            return {(row[0], JobStatus(row[1])): row[2] for row in (await connection.execute(query)).all()}
+
+    async def request_cancel(self, job_id: str, tenant: str, now: datetime) -> JobStatus:
+        """Cancels a queued job, marks a running one; the status from before. Conflict when it has ended otherwise."""
+        async with self._database.write() as connection:
+            status = await _status(connection, job_id, tenant)
+            if status in (JobStatus.COMPLETED, JobStatus.FAILED):
+                raise _conflict(status, "cancelled")
+            if status is JobStatus.QUEUED:
+                await _change(connection, job_id, status=JobStatus.CANCELLED, cancel_requested=True, finished_at=now)
+                await connection.execute(update(tasks).where(tasks.c.job_id == job_id).values(state="cancelled"))
+            elif status is JobStatus.RUNNING:
+                await _change(connection, job_id, cancel_requested=True)
+            return status
+
+    async def requeue(self, job_id: str, tenant: str, now: datetime) -> None:
+        """Queues a failed or cancelled job once more, with a fresh budget of attempts; Conflict for others."""
+        async with self._database.write() as connection:
+            row = await _row(connection, job_id, tenant, select(jobs.c.status, jobs.c.upload_id))
+            if row["status"] not in (JobStatus.FAILED, JobStatus.CANCELLED):
+                raise _conflict(row["status"], "tried again")
+            if row["upload_id"] is not None:
+                await check_upload(connection, row["upload_id"], tenant)
+            await _change(
+                connection,
+                job_id,
+                status=JobStatus.QUEUED,
+                cancel_requested=False,
+                started_at=None,
+                finished_at=None,
+                **dict.fromkeys(("progress", "stats", "plan", "outputs", "warnings", "error")),
+            )
+            await connection.execute(
+                update(tasks)
+                .where(tasks.c.job_id == job_id)
+                .values(state="queued", queued_at=now, available_at=now, budget_from=tasks.c.attempt)
+            )
+
+    async def set_priority(self, job_id: str, priority: int, tenant: str) -> None:
+        """Conflict unless the job is queued."""
+        async with self._database.write() as connection:
+            row = await _row(connection, job_id, tenant, select(jobs.c.status, jobs.c.spec))
+            if row["status"] != JobStatus.QUEUED:
+                raise _conflict(row["status"], "moved in its queue")
+            await _change(connection, job_id, priority=priority, spec={**row["spec"], "priority": priority})
+            await connection.execute(update(tasks).where(tasks.c.job_id == job_id).values(priority=priority))
+
+    async def delete(self, job_id: str, tenant: str) -> None:
+        """Conflict while the job runs."""
+        async with self._database.write() as connection:
+            status = await _status(connection, job_id, tenant)
+            if status is JobStatus.RUNNING:
+                raise _conflict(status, "deleted")
+            await connection.execute(delete(jobs).where(jobs.c.id == job_id))
+
+    async def existing(self, job_ids: Sequence[str]) -> set[str]:
+        """Those of `job_ids` that are jobs, of any tenant."""
+        async with self._database.read() as connection:
+            found = await connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)))
+            return set(found.scalars())
+
+    async def save_progress(self, rows: Sequence[tuple[str, float | None, dict[str, Any]]]) -> None:
+        """(job, fraction, stats) of running jobs; those that have ended since are left alone."""
+        statement = (
+            update(jobs)
+            .where(jobs.c.id == bindparam("its_job"), jobs.c.status == JobStatus.RUNNING.value)
+            .values(progress=bindparam("its_progress"), stats=bindparam("its_stats", type_=jobs.c.stats.type))
+        )
+        async with self._database.write() as connection:
+            await connection.execute(
+                statement,
+                [{"its_job": job, "its_progress": share, "its_stats": stats} for job, share, stats in rows],
+            )
+
+
+async def _row(connection: AsyncConnection, job_id: str, tenant: str, query: Select[Any]) -> RowMapping:
+    found = await connection.execute(query.where(jobs.c.id == job_id, jobs.c.tenant == tenant))
+    row: RowMapping | None = found.mappings().one_or_none()
+    if row is None:
+        raise JobNotFound("there is no such job", job=job_id)
+    return row
+
+
+async def _status(connection: AsyncConnection, job_id: str, tenant: str) -> JobStatus:
+    return JobStatus((await _row(connection, job_id, tenant, select(jobs.c.status)))["status"])
+
+
+async def _change(connection: AsyncConnection, job_id: str, **values: Any) -> None:
+    await connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values))
+
+
+def _conflict(status: str, what: str) -> Conflict:
+    return Conflict(f"a job that is {JobStatus(status).value} can't be {what}", status=JobStatus(status).value)
+
+
+def _decode(cursor: str) -> str:
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
+        raise InvalidCursor("this is no cursor of a list of jobs")
+    return match[1]
