@@ -15,8 +15,8 @@ from pipelines.source import SourceInfo
 from pipelines.tracks import TrackState
 from pipelines.warning_log import WarningLog
 
-SLACK_SECONDS = 0.5
-"""Headers round, and containers count the longest track: this much is never called missing."""
+SLACK_SECONDS = 0.15
+"""Headers round, and count what encoders padded: this much is never called missing."""
 
 
 def check_complete(plan: Plan, source: SourceInfo, states: Iterable[TrackState], warnings: WarningLog) -> None:
@@ -51,7 +51,7 @@ def _check_end(plan: Plan, source: SourceInfo, tracks: list[TrackState], warning
     if promised is None or not ends or any(track.done for track in tracks):
         return
     missing = promised - max(ends)
-    if missing <= SLACK_SECONDS and missing <= max(promised * plan.max_missing, 0.05):
+    if missing <= SLACK_SECONDS:
         return
     if missing > promised * plan.max_missing:
         raise Truncated(

@@ -117,7 +117,10 @@ class _Run:
             av_stream.codec_context.thread_type = "AUTO"
             step = round(1 / (info.frame_rate or 25) / av_stream.time_base)
             packets = self._channel(stream)
-            decoder = VideoDecoder(av_stream, packets, channels, self.span, self.limits, self.warnings, step)
+            decoder = VideoDecoder(
+                av_stream, packets, channels, self.span, self.limits, self.warnings, step,
+                slots_only=self.source.format == "avi",
+            )  # fmt: skip
             self.states.append(decoder.state)
             self.threads.append(decoder)
         for stream, targets in audio_targets.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from fractions import Fraction
 from typing import Any
 
@@ -33,13 +34,17 @@ class VideoDecoder:
         limits: Limits,
         warnings: WarningLog,
         default_step: int,
+        *,
+        slots_only: bool,
     ) -> None:
+        """`slots_only`: packets say when a frame is due, not which: AVI knows no presentation times."""
         self.state = TrackState(stream.index, "video")
         self._context = stream.codec_context
         self._time_base: Fraction = stream.time_base
         self._packets, self._frames = packets, frames
         self._span, self._limits, self._warnings = span, limits, warnings
         self._order = PresentationOrder(default_step, warnings.add, self._time_base)
+        self._slots: deque[int] | None = deque() if slots_only else None
         self._waiting: tuple[VideoFrame, int] | None = None
         self._pixels = 0
 
@@ -55,11 +60,15 @@ class VideoDecoder:
             channel.close()
 
     def _decode(self, packet: Packet[Any] | None) -> None:
+        if self._slots is not None and packet is not None and packet.dts is not None:
+            self._slots.append(packet.dts)
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
             if not is_packets_fault(error):
                 raise
+            if self._slots:
+                self._slots.popleft()
             self.state.errors += 1
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
             self._warnings.add("decode_error", f"video packets that could not be decoded: {error}", at)
@@ -68,7 +77,8 @@ class VideoDecoder:
             self._show(frame)
 
     def _show(self, frame: VideoFrame) -> None:
-        pts = self._order.place(frame.pts, frame.dts, frame.duration)
+        due = frame.pts if self._slots is None else self._slots.popleft() if self._slots else None
+        pts = self._order.place(due, frame.dts if self._slots is None else due, frame.duration)
         if pts is None or self.state.done:
             return
         time = pts * self._time_base
