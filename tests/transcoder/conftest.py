@@ -1,0 +1,5 @@
+"""Fixtures of these tests, each defined beside what it needs."""
+
+from tests.transcoder.fixtures_api import api
+
+__all__ = ["api"]
