@@ -168,9 +168,12 @@ async def _open_pipe(readers: ExitStack, writers: ExitStack) -> tuple[asyncio.St
     read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
     writers.callback(os.close, write_fd)
     reader = asyncio.StreamReader(limit=CHUNK_BYTES)
-    pipe = readers.enter_context(os.fdopen(read_fd, "rb", buffering=0))
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    with ExitStack() as on_failure:
+        pipe = on_failure.enter_context(os.fdopen(read_fd, "rb", buffering=0))
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        # From here on the transport alone may close the pipe: its number may be another's soon.
+        on_failure.pop_all()
     readers.callback(transport.close)
     return reader, write_fd
 

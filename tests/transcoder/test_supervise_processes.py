@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 
 from pipelines.errors import Cancelled, Crashed
 from tests.transcoder.processes import FOLDER, Listener, gone, is_running, running_supervisor, task
@@ -177,6 +178,27 @@ async def test_started_and_closed_supervisors_leak_no_descriptor() -> None:
         await supervisor.execute(task("echo"))
 
     assert descriptors() == before
+
+
+async def test_uvloop_serves_as_well() -> None:
+    """Its pipes and sockets have other rules about who closes what."""
+
+    async def scenario() -> None:
+        async with running_supervisor() as supervisor:
+            await supervisor.execute(task("echo"))
+            before = descriptors()
+            for do in ["echo", "bug", "abort"] * 10:
+                await asyncio.gather(supervisor.execute(task(do)), return_exceptions=True)
+            cancel = asyncio.Event()
+            cancelled = supervisor.execute(task("hang"), on_event=lambda _: cancel.set(), cancel=cancel)
+            with pytest.raises(Cancelled):
+                await cancelled
+            results = await asyncio.gather(*(supervisor.execute(task("echo", number=n)) for n in range(20)))
+            assert [result["number"] for result in results] == list(range(20))
+            await asyncio.sleep(0)
+            assert descriptors() <= before
+
+    await asyncio.to_thread(uvloop.run, scenario())
 
 
 async def test_fork_server_that_cannot_start_is_an_error_and_soon() -> None:
