@@ -28,11 +28,11 @@ def sniff(descriptor: int) -> Demuxer:
     if not data:
         raise BadInput("the file is empty", stage="open", looks_like="empty")
     size = os.fstat(descriptor).st_size
-    tags_end = _skip_tags(descriptor)
-    if tags_end:
-        data = os.pread(descriptor, WINDOW_BYTES, tags_end)
-    demuxer = identify(data, whole=tags_end + len(data) >= size)
-    if tags_end and demuxer not in TAGGED:
+    start = tags_end(descriptor)
+    if start:
+        data = os.pread(descriptor, WINDOW_BYTES, start)
+    demuxer = identify(data, whole=start + len(data) >= size)
+    if start and demuxer not in TAGGED:
         # a tag and something unreadable behind it: still most likely MP3, whose demuxer searches farther
         return Demuxer.MP3
     if demuxer is None:
@@ -69,7 +69,7 @@ def _as_text(data: bytes) -> bytes | None:
     return data if data and printable == len(data) and sum(byte < 0x80 for byte in data) > 0.7 * len(data) else None
 
 
-def _skip_tags(descriptor: int) -> int:
+def tags_end(descriptor: int) -> int:
     """Where the ID3v2 tags at the start end (their sizes are stored 7 bits to the byte)."""
     at = 0
     for _ in range(MAX_TAGS):

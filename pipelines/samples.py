@@ -1,0 +1,128 @@
+"""The first packets and frames of each track: what headers leave open, frames tell. Bounded work, one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.container import InputContainer
+
+ENOUGH_FRAMES = 6
+"""Enough to tell interlaced from progressive, and for side data that comes with the first."""
+ENOUGH_TIMES = 120
+"""Packets whose times give the frame rate."""
+ENOUGH_SIZES = 24
+"""Packets of a sound file whose sizes tell whether its bit rate is constant."""
+MAX_ATTEMPTS = 600
+"""Packets that are decoded until a first frame comes: streams may start far from a keyframe."""
+MAX_DECODED_PIXELS = 2_000_000_000
+MAX_BYTES = 64_000_000
+MAX_PACKETS = 20_000
+
+
+@dataclass
+class Sample:
+    """What was seen of one track. Times are in its own ticks; `sizes` are bytes of packets."""
+
+    index: int
+    kind: str
+    time_base: Fraction
+    wanted_packets: int
+    frames: list[Any] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    packets: int = 0
+    attempts: int = 0
+    errors: int = 0
+    pixels: int = 0
+
+    @property
+    def start_seconds(self) -> float | None:
+        """When the first frame is shown, or the first packet where nothing was decoded."""
+        ticks = [frame.pts for frame in self.frames[:1] if frame.pts is not None] or [min(self.times, default=None)]
+        return None if ticks[0] is None else float(ticks[0] * self.time_base)
+
+    @property
+    def has_frames(self) -> bool:
+        return len(self.frames) >= (ENOUGH_FRAMES if self.kind == "video" else 1)
+
+    @property
+    def gave_up(self) -> bool:
+        return not self.frames and (self.attempts >= MAX_ATTEMPTS or self.pixels >= MAX_DECODED_PIXELS)
+
+    @property
+    def done(self) -> bool:
+        return self.gave_up or (self.has_frames and self.packets >= self.wanted_packets)
+
+
+@dataclass
+class Samples:
+    """`whole`: the file ended within what was looked at. `seconds` of all packets' times, and their bytes."""
+
+    tracks: dict[int, Sample]
+    whole: bool = False
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
+    """Reads on from the start until each of `streams` (decodable video and audio) has shown enough."""
+    chosen = list(streams)
+    has_video = any(stream.type == "video" for stream in chosen)
+    wanted = {"video": ENOUGH_TIMES, "audio": 1 if has_video else ENOUGH_SIZES}
+    tracks = {s.index: Sample(s.index, s.type, s.time_base or Fraction(1, 90_000), wanted[s.type]) for s in chosen}
+    samples = Samples(tracks)
+    if not chosen:
+        return samples
+    for stream in chosen:
+        # frame threads would delay the first frame by as many packets
+        stream.codec_context.thread_type = "NONE"
+    first = last = None
+    packets = 0
+    try:
+        for packet in container.demux(chosen):
+            sample = tracks[packet.stream.index]
+            packets += 1
+            samples.bytes += packet.size
+            if packet.size == 0 and packet.dts is None:
+                samples.whole = True
+            elif packet.dts is not None:
+                now = packet.dts * sample.time_base
+                first = now if first is None else min(first, now)
+                last = now if last is None else max(last, now)
+            _look(packet, sample)
+            if all(each.done for each in tracks.values()) or samples.bytes > MAX_BYTES or packets > MAX_PACKETS:
+                break
+    except av.error.FFmpegError as error:
+        if isinstance(error, MemoryError):
+            raise
+        samples.whole = True  # nothing comes after a read error
+    if first is not None and last is not None:
+        samples.seconds = float(last - first)
+    return samples
+
+
+def _look(packet: Any, sample: Sample) -> None:
+    if packet.size:
+        sample.packets += 1
+        if len(sample.times) < ENOUGH_TIMES and packet.pts is not None:
+            sample.times.append(packet.pts)
+        if len(sample.sizes) < ENOUGH_TIMES:
+            sample.sizes.append(packet.size)
+    if sample.has_frames or sample.gave_up:
+        return
+    sample.attempts += 1
+    try:
+        frames = packet.decode()
+    except av.error.FFmpegError as error:
+        if isinstance(error, MemoryError):
+            raise
+        sample.errors += 1
+        return
+    sample.frames += frames[: ENOUGH_FRAMES - len(sample.frames)]
+    if sample.kind == "video":
+        context = packet.stream.codec_context
+        sample.pixels += context.width * context.height
