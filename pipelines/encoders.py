@@ -61,9 +61,7 @@ AUDIO_BITRATES: dict[str, dict[int, int]] = {
 }
 """bit/s by channel count, where the user names none; lossless has none."""
 
-_SVT_PRESETS = dict(
-    ultrafast=12, superfast=11, veryfast=10, faster=9, fast=8, medium=7, slow=5, slower=4, veryslow=3
-)  # fmt: skip
+_SVT_PRESETS = dict(ultrafast=9, superfast=9, veryfast=8, faster=8, fast=7, medium=6, slow=5, slower=4, veryslow=3)
 _VPX_SPEEDS = dict(
     ultrafast=("realtime", 8), superfast=("realtime", 7), veryfast=("good", 5), faster=("good", 4), fast=("good", 3),
     medium=("good", 2), slow=("good", 1), slower=("good", 1), veryslow=("good", 0),

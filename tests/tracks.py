@@ -14,7 +14,7 @@ from av.audio.frame import AudioFrame
 from av.packet import Packet
 from av.stream import Disposition
 from av.subtitles.subtitle import SubtitleSet
-from av.video.frame import VideoFrame
+from av.video.frame import PictureType, VideoFrame
 
 from pipelines.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 from pipelines.source import Colour
@@ -22,7 +22,7 @@ from tests.signals import Rate, Tone, moving_pictures, tone_samples
 
 ENCODERS = {
     "h264": "libx264", "hevc": "libx265", "av1": "libsvtav1", "vp9": "libvpx-vp9", "vp8": "libvpx",
-    "mp3": "libmp3lame", "opus": "libopus", "vorbis": "libvorbis", "prores": "prores_ks", "dts": "dca",
+    "mp3": "libmp3lame", "opus": "libopus", "prores": "prores_ks",
 }  # fmt: skip
 FAST: dict[str, dict[str, str]] = {
     "libx264": {"preset": "ultrafast"},
@@ -30,8 +30,7 @@ FAST: dict[str, dict[str, str]] = {
     "libsvtav1": {"preset": "12", "svtav1-params": "lp=1"},
     "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"},
     "libvpx": {"deadline": "realtime", "cpu-used": "8"},
-    "dca": {"strict": "-2"},
-    "truehd": {"strict": "-2"},
+    "vorbis": {"strict": "-2"},
 }
 """Options that make each encoder quick, or willing; a clip's own options come on top."""
 AUDIO_CHUNK = 1024
@@ -177,6 +176,8 @@ def encode_video(
         time = start + (timestamps[number] if timestamps is not None else number / Fraction(rate))
         frame.pts = round(time / time_base)
         frame.time_base = time_base
+        # generated pictures are all intra pictures, which encoders would take as an order
+        frame.pict_type = PictureType.NONE
         yield time, stream.encode(frame)
     yield time, stream.encode(None)
 
