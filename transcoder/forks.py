@@ -10,7 +10,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -117,7 +117,9 @@ class ForkServerProcess:
             return
         try:
             async with asyncio.timeout(_KILL_SECONDS):
-                await self._send(Request("kill", fork.number))
+                # A server that is lost has taken the child along.
+                with suppress(Crashed):
+                    await self._send(Request("kill", fork.number))
                 await asyncio.shield(fork.exited)
         except TimeoutError:
             if not fork.kill_heard:
