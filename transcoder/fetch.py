@@ -16,7 +16,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from email.message import Message
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ import httpcore2
 
 from pipelines.errors import DeadlineExceeded, DiskFull, LimitExceeded, OutputFailed, PipelineError, Stalled
 from transcoder.addresses import Address, BlockedAddress, Network, Resolve, Target, parse_url, resolve_target
-from transcoder.names import display_name
+from transcoder.names import display_name, suggested_name
 from transcoder.pace import Pace
 
 MAX_REDIRECTS = 5
@@ -178,7 +177,13 @@ def _stalled(host: str, idle_seconds: float) -> Stalled:
 
 
 def _header(response: httpcore2.Response, name: bytes) -> str | None:
-    return next((value.decode("latin-1") for key, value in response.headers if key.lower() == name), None)
+    value = next((value for key, value in response.headers if key.lower() == name), None)
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _redirected(place: Target, response: httpcore2.Response) -> Target:
@@ -266,8 +271,6 @@ def _disk_errors() -> Iterator[None]:
 
 def _name(response: httpcore2.Response, place: Target) -> str:
     """What the server calls the file, else the last part of the URL's path."""
-    header = Message()
-    header["Content-Disposition"] = display_name(_header(response, b"content-disposition") or "", "attachment")
-    given = header.get_filename()
+    given = suggested_name(_header(response, b"content-disposition") or "")
     path = place.path.partition("?")[0]
     return display_name(given or unquote(path.rpartition("/")[2]), "download")

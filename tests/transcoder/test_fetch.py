@@ -101,6 +101,8 @@ async def test_chunked_body_and_body_up_to_close_are_read(tmp_path: Path) -> Non
         ('attachment; filename="film.mkv"', "film.mkv"),
         ("attachment; filename*=UTF-8''caf%C3%A9.mp4", "café.mp4"),
         ('attachment; filename="../../etc/passwd"', "../../etc/passwd"),
+        ("attachment; filename=plain.ts; filename*=UTF-8''caf%C3%A9.ts", "café.ts"),
+        ('attachment; filename="ü.mp4"', "ü.mp4"),
         ("inline", "clip.mp4"),
     ],
 )

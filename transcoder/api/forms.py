@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
-from email.message import Message
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -109,9 +108,7 @@ class _Parts:
         kind, options = parse_options_header(disposition)
         if kind != b"form-data" or b"name" not in options:
             raise MalformedBody("a part of the form has no name")
-        file_name = _extended_file_name(disposition) if b"filename*" in disposition.lower() else None
-        if file_name is None and b"filename" in options:
-            file_name = options[b"filename"].decode("utf-8", "replace")
+        file_name = options[b"filename"].decode("utf-8", "replace") if b"filename" in options else None
         self._news.append(_Begin(options[b"name"].decode("utf-8", "replace"), file_name))
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
@@ -119,13 +116,6 @@ class _Parts:
 
     def _on_end(self) -> None:
         self._finished = True
-
-
-def _extended_file_name(disposition: bytes) -> str | None:
-    """The name in `filename*=UTF-8''…` (RFC 8187), which the parser leaves alone."""
-    header = Message()
-    header["Content-Disposition"] = disposition.decode("latin-1")
-    return header.get_filename()
 
 
 def boundary_of(content_type: str) -> bytes | None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from transcoder.api.bodies import body_chunks
 from transcoder.api.context import DEFAULT_TENANT, ServiceOf, TelemetryOf
@@ -18,6 +19,15 @@ from transcoder.service import Service
 from transcoder.telemetry import Telemetry
 
 router = APIRouter(prefix="/v1/uploads", tags=["uploads"])
+
+
+class AnyNameConvertor(PathConvertor):
+    """Starlette's `path` stops at a line end."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anyname", AnyNameConvertor())
 
 # what boundaries and part headers of a form may add to its file and fields
 _FORM_OVERHEAD_BYTES = MAX_FIELD_BYTES + 64 * 1024
@@ -46,7 +56,7 @@ _FORM_BODY = {
 
 
 @router.put(
-    "/{name:path}",
+    "/{name:anyname}",
     status_code=201,
     openapi_extra=_RAW_BODY,
     responses=responses(408, 413, 507),
