@@ -50,5 +50,5 @@ def test_blocks_of_the_documents_work_word_for_word(server: LiveServer, tmp_path
     made = tmp_path / "demo"
     assert decode_video(made / "result-480p.mp4").frames[0].height == 480
     assert decode_video(made / "cut.webm").frames[0].height == 360
-    assert (made / "fetched" / "output.webm").stat().st_size > 0
+    assert (made / "fetched" / "output.mp4").stat().st_size > 0
     assert (made / "sound.mp3").stat().st_size > 0

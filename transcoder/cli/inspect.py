@@ -15,7 +15,6 @@ from transcoder.cli.options import JsonOption, PresetOption, input_of, job_for, 
 
 if TYPE_CHECKING:
     from pipelines.input import LocalFile
-
     from pipelines.presets import Preset
     from pipelines.rendition import Plan
     from pipelines.source import SourceInfo

@@ -24,9 +24,8 @@ from transcoder.cli.options import is_url
 from transcoder.cli.screen import ProgressView, say
 
 if TYPE_CHECKING:
-    from pipelines.input import LocalFile
-
     from pipelines.devices import Device
+    from pipelines.input import LocalFile
     from pipelines.rendition import Plan
     from pipelines.result import Result
     from pipelines.spec import FileJob
@@ -173,7 +172,6 @@ class Engine:
 
     async def _fetch(self, url: str, target: Path, stop: threading.Event) -> LocalFile:
         from pipelines.input import LocalFile
-
         from transcoder.fetch import fetch
 
         self.view.note("fetching")
