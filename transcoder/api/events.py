@@ -67,4 +67,4 @@ def _progress(job: Job) -> Progress:
 
 
 def _event(name: str, data: str, event_id: int) -> ServerSentEvent:
-    return ServerSentEvent(data, event=name, id=str(event_id))
+    return ServerSentEvent(data, event=name, id=str(event_id), sep="\n")

@@ -1,0 +1,203 @@
+"""What is around jobs: problems, presets, devices, probe, health, metrics, the OpenAPI document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from pipelines.errors import BadInput, Crashed, DeadlineExceeded, LimitExceeded, PipelineError
+from tests.transcoder.fixtures_api import Api, problem
+from transcoder.app import create_app
+from transcoder.settings import Settings
+
+
+async def test_every_refusal_is_a_problem(api: Api) -> None:
+    problem(await api.http.get("/nothing"), 404, "not_found")
+    problem(await api.http.get("/v1/jobs/"), 404, "not_found")
+    refused = await api.http.put("/v1/jobs")
+    problem(refused, 405, "method_not_allowed")
+    assert refused.headers["allow"]
+    problem(await api.http.get("/v1/presets/nope"), 404, "preset_not_found")
+    problem(await api.http.patch("/v1/devices/nope", json={"slots": 1}), 404, "device_not_found")
+
+
+async def test_unexpected_error_tells_nothing_of_the_inside(tmp_path: Path) -> None:
+    app = create_app(Settings(data_dir=tmp_path))
+
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError(f"secret in {tmp_path}")
+
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://a") as http:
+        response = await http.get("/broken")
+    problem(response, 500, "internal")
+    assert "secret" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (BadInput("not media"), 422),
+        (LimitExceeded("limit_pixels", "too many pixels", limit=4), 422),
+        (DeadlineExceeded("too slow"), 504),
+        (Crashed("signal 11 at /data/x"), 500),
+    ],
+)
+async def test_engine_error_of_a_probe_is_a_problem(api: Api, error: PipelineError, status: int) -> None:
+    upload = await api.upload()
+    api.executor.error = error
+    body = problem(await api.http.post("/v1/probe", json={"upload": upload["id"]}), status, error.code)
+    assert ("signal" in body["detail"]) is False
+    assert body.get("facts") == ({"limit": 4} if isinstance(error, LimitExceeded) else None)
+
+
+async def test_place_of_the_data_folder_is_not_told(api: Api) -> None:
+    upload = await api.upload()
+    path = api.data_dir.absolute() / "uploads" / upload["id"]
+    api.executor.error = BadInput(f"{path}: invalid data", path=str(path))
+    response = await api.http.post("/v1/probe", json={"upload": upload["id"]})
+    problem(response, 422, "bad_input")
+    assert str(api.data_dir) not in response.text
+
+
+async def test_probe_takes_an_input_or_a_request_with_one(api: Api) -> None:
+    upload = {"upload": (await api.upload(b"12345"))["id"]}
+    bare, wrapped = (
+        await api.http.post("/v1/probe", json=upload),
+        await api.http.post("/v1/probe", json={"input": upload}),
+    )
+    assert bare.json() == wrapped.json()
+    assert (bare.json()["format"], bare.json()["size_bytes"]) == ("mov", 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({}, {""}),
+        ({"upload": "a", "url": "http://a.example/"}, {""}),
+        ({"file": "a"}, {"/file"}),
+        ({"input": {"upload": "a"}, "extra": 1}, {"/extra"}),
+        ({"input": "a"}, {"/input"}),
+    ],
+)
+async def test_probe_refuses_what_is_no_input(api: Api, body: dict[str, Any], pointers: set[str]) -> None:
+    refused = problem(await api.http.post("/v1/probe", json=body), 422, "invalid_request")
+    assert {fault["pointer"] for fault in refused["errors"]} == pointers
+
+
+async def test_probe_of_an_inner_address_is_blocked(api: Api) -> None:
+    for url in (f"http://127.0.0.1:{api.port}/healthz", f"http://localhost:{api.port}/", "http://169.254.169.254/"):
+        problem(await api.http.post("/v1/probe", json={"url": url}), 422, "blocked_address")
+
+
+async def test_presets_are_listed_and_can_be_used_as_they_are(api: Api) -> None:
+    listed = (await api.http.get("/v1/presets")).json()
+    assert listed["next"] is None
+    names = [preset["name"] for preset in listed["items"]]
+    assert "web-mp4" in names
+    preset = (await api.http.get("/v1/presets/web-mp4")).json()
+    assert preset == listed["items"][names.index("web-mp4")]
+    spec = {"input": {"upload": (await api.upload())["id"]}, "outputs": preset["outputs"]}
+    assert (await api.http.post("/v1/jobs", json=spec)).status_code == 201
+
+
+async def test_device_shows_its_load_and_takes_slots_and_draining(api: Api) -> None:
+    api.executor.gate.clear()
+    await api.submit()
+    await api.executor.running.wait()
+    (device,) = (await api.http.get("/v1/devices")).json()["items"]
+    assert (device["id"], device["slots"], device["busy"], device["state"]) == ("software", 1, 1, "ready")
+    changed = (await api.http.patch("/v1/devices/software", json={"slots": 3, "draining": True})).json()
+    assert (changed["slots"], changed["state"]) == (3, "draining")
+    for wrong in ({"slots": -1}, {"slots": "many"}, {"speed": 1}, []):
+        problem(await api.http.patch("/v1/devices/software", json=wrong), 422, "invalid_request")
+
+
+async def test_health_and_readiness_are_told(api: Api) -> None:
+    assert (await api.http.get("/healthz")).json()["status"] == "ok"
+    ready = await api.http.get("/readyz")
+    assert (ready.status_code, ready.json()["ready"]) == (200, True)
+
+
+async def test_metrics_count_jobs_slots_requests_and_bytes(api: Api) -> None:
+    await api.ended((await api.submit())["id"])
+    api.executor.gate.clear()
+    api.executor.running.clear()
+    await api.submit(queue="slow")
+    await api.executor.running.wait()
+    await api.http.get("/nothing/here")
+    await api.http.request("PROPFIND", "/v1/jobs")
+    response = await api.http.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = response.text.splitlines()
+    for line in (
+        'transcoder_jobs{queue="slow",status="running"} 1.0',
+        'transcoder_jobs_finished_total{queue="default",status="completed"} 1.0',
+        'transcoder_slots{device="software"} 1.0',
+        'transcoder_slots_busy{device="software"} 1.0',
+        'transcoder_attempts_started_total{device="software"} 2.0',
+        'transcoder_job_seconds_count{queue="default"} 1.0',
+        "transcoder_upload_bytes_total 10.0",
+        'transcoder_http_requests_total{method="POST",route="/v1/jobs",status="201"} 2.0',
+        'transcoder_http_requests_total{method="PUT",route="/v1/uploads/{name:anyname}",status="201"} 2.0',
+        'transcoder_http_requests_total{method="GET",route="other",status="404"} 1.0',
+    ):
+        assert line in lines, line
+    assert any('method="other"' in line for line in lines)
+
+
+async def test_labels_do_not_grow_with_what_clients_send(api: Api) -> None:
+    for number in range(60):
+        await api.submit(queue=f"q{number}")
+        await api.http.get(f"/made/up/{number}")
+        await api.http.get(f"/v1/jobs/{number}")
+    text = (await api.http.get("/metrics")).text
+    assert 'queue="other"' in text
+    assert text.count("transcoder_jobs_finished_total{") + text.count("transcoder_jobs{") <= 110
+    assert text.count("transcoder_http_requests_total{") < 12
+
+
+async def test_front_page_leads_to_the_documentation(api: Api) -> None:
+    front = await api.http.get("/")
+    assert (front.status_code, front.headers["location"]) == (307, "/docs")
+    assert "swagger" in (await api.http.get("/docs")).text
+
+
+def test_openapi_document_is_whole(tmp_path: Path) -> None:
+    document = create_app(Settings(data_dir=tmp_path)).openapi()
+    schemas = document["components"]["schemas"]
+    assert "HTTPValidationError" not in schemas
+    for reference in _references(document):
+        assert reference.removeprefix("#/components/schemas/") in schemas, reference
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["tags"], (method, path)
+            assert operation["summary"], (method, path)
+            for status, response in operation["responses"].items():
+                if status.startswith("4"):
+                    assert list(response["content"]) == ["application/problem+json"], (method, path, status)
+    submit = document["paths"]["/v1/jobs"]["post"]
+    assert set(submit["requestBody"]["content"]) == {"application/json", "multipart/form-data"}
+    assert {"201", "200", "422"} <= set(submit["responses"])
+
+
+def test_examples_in_the_document_are_valid(tmp_path: Path) -> None:
+    from pipelines.spec import FileJob
+
+    document = create_app(Settings(data_dir=tmp_path)).openapi()
+    for path in ("/v1/jobs", "/v1/plan"):
+        example = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert FileJob.model_validate(example).input.upload
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return own + [reference for part in value.values() for reference in _references(part)]
+    if isinstance(value, list):
+        return [reference for part in value for reference in _references(part)]
+    return []
