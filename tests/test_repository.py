@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,21 @@ def imports(path: Path) -> Iterator[str]:
 def test_engine_imports_the_standard_library_av_and_pydantic_only(path: Path) -> None:
     foreign = {name for name in imports(path) if name not in sys.stdlib_module_names} - ENGINE_MAY_IMPORT
     assert foreign == set()
+
+
+def test_imports_are_declared_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[^A-Za-z0-9._-]", line)[0].lower() for line in project["dependencies"]}
+    providers = packages_distributions()
+    for path in MODULES:
+        for name in set(imports(path)) - sys.stdlib_module_names - {"pipelines", "transcoder"}:
+            assert {provider.lower() for provider in providers[name]} & declared, f"{label(path)} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_nothing_needs_numpy(path: Path) -> None:
+    # PyAV turns frames into arrays only where numpy happens to be installed, and it is no dependency
+    assert "ndarray" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=label)

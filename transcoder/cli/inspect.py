@@ -31,12 +31,13 @@ def probe(
 ) -> None:
     """Show what a file is: format, tracks, sizes, rates, colours."""
     from transcoder.cli.screen import print_json
-    from transcoder.cli.sheets import show_source
 
     info = _with_file(source, load_settings(), _probed)
     if as_json:
         print_json(info.model_dump(mode="json"))
     else:
+        from transcoder.cli.sheets import show_source
+
         show_source(source, info)
 
 
@@ -56,7 +57,6 @@ def plan(
 ) -> None:
     """Show what a run would do, and why, without doing it."""
     from transcoder.cli.screen import print_json, say
-    from transcoder.cli.sheets import show_plan
 
     settings = load_settings()
     job, notes = _job(source, out, read_preset(preset, settings), spec, choices, settings)
@@ -72,6 +72,8 @@ def plan(
     if as_json:
         print_json(made.model_dump(mode="json"))
     else:
+        from transcoder.cli.sheets import show_plan
+
         show_plan(made)
 
 
