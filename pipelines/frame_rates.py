@@ -42,7 +42,8 @@ def measure(times: Sequence[int], time_base: Fraction) -> MeasuredRate | None:
     shown = shown[: max(ENOUGH_INTERVALS + 1, len(shown) - 4)]
     intervals = [later - earlier for earlier, later in pairwise(shown)]
     usual = sorted(intervals)[len(intervals) // 2]
-    alike = [interval for interval in intervals if abs(interval - usual) <= 1]
+    # rounding moves a time by a tick, which is little only where an interval has several
+    alike = [interval for interval in intervals if abs(interval - usual) <= (1 if usual > 3 else 0)]
     steady = len(alike) >= STEADY * len(intervals)
     counted = alike if steady else intervals
     return MeasuredRate(len(counted) / (sum(counted) * time_base), Fraction(1, sum(counted)), steady)

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ PROBE_BYTES = 5_000_000
 PATIENT_PROBE_BYTES = 64_000_000
 PATIENT_PROBE_MICROSECONDS = 60_000_000
 """For files with tracks that start late: taken when the first look left a track unknown."""
+RAW_VIDEO = frozenset(
+    {Demuxer.H264, Demuxer.HEVC, Demuxer.VVC, Demuxer.M4V, Demuxer.MPEGVIDEO, Demuxer.VC1, Demuxer.DIRAC}
+)
+"""Formats without times: their demuxers take 25 frames per second for granted."""
+HIGHEST_RAW_RATE = 300
 MANY_STREAMS = 4096
 """Tracks that are opened only to count them."""
 
@@ -110,6 +116,9 @@ def _open_checked(file: LocalFile, limits: Limits) -> InputContainer:
                 options["analyzeduration"] = str(PATIENT_PROBE_MICROSECONDS)
                 container = _open(file, demuxer, options)
                 _check_streams(container, limits)
+        if demuxer in RAW_VIDEO and (rate := _own_rate(container)) is not None:
+            container.close()
+            container = _open(file, demuxer, {**options, "framerate": str(rate)})
         for stream in container.streams.video:
             if stream.codec_context is not None:
                 check_pixels(stream.codec_context.width, stream.codec_context.height, limits, stream=stream.index)
@@ -208,6 +217,15 @@ def _incomplete(container: InputContainer) -> bool:
         if stream.type == "audio" and (context.sample_rate == 0 or context.layout.nb_channels == 0):
             return True
     return False
+
+
+def _own_rate(container: InputContainer) -> Fraction | None:
+    """The frame rate that a raw stream's headers state, where its demuxer assumes another."""
+    for stream in container.streams.video:
+        rate = stream.codec_context.framerate if stream.codec_context is not None else None
+        if rate is not None and 1 <= rate <= HIGHEST_RAW_RATE and rate != stream.average_rate:
+            return Fraction(rate)
+    return None
 
 
 def _check_hidden_size(file: LocalFile, demuxer: Demuxer, limits: Limits) -> None:

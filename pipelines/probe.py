@@ -87,7 +87,7 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
     start = min((t.start_seconds for t in (*video, *audio) if t.decodable and t.start_seconds is not None), default=0.0)
     duration = _duration(file, container, samples, [*video, *audio])
     if duration is not None and 0 < start < duration and _names(container) & END_COUNTED_FORMATS:
-        duration -= start
+        duration = round(duration - start, 6)
     _check_duration(duration, limits)
     return SourceInfo(
         format=container.format.name,
