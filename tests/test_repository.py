@@ -29,6 +29,10 @@ def label(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def normalised(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
 def imports(path: Path) -> Iterator[str]:
     """Top-level names of what a module imports, wherever in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -47,11 +51,11 @@ def test_engine_imports_the_standard_library_av_and_pydantic_only(path: Path) ->
 
 def test_imports_are_declared_dependencies() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {re.split(r"[^A-Za-z0-9._-]", line)[0].lower() for line in project["dependencies"]}
+    declared = {normalised(re.split(r"[^A-Za-z0-9._-]", line)[0]) for line in project["dependencies"]}
     providers = packages_distributions()
     for path in MODULES:
         for name in set(imports(path)) - sys.stdlib_module_names - {"pipelines", "transcoder"}:
-            assert {provider.lower() for provider in providers[name]} & declared, f"{label(path)} imports {name}"
+            assert {normalised(provider) for provider in providers[name]} & declared, f"{label(path)} imports {name}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=label)
