@@ -213,8 +213,6 @@ def test_subtitles_inside_an_avi_can_not_name_other_files(tmp_path: Path) -> Non
         first = data.index(b"00dc", data.index(b"movi"))
         path.write_bytes(data[:first] + chunk + data[first:])
         with open_input(LocalFile(path, "a.avi"), LIMITS) as container:
-            kinds = [stream.type for stream in container.streams]
             assert next(container.decode(container.streams.video[0])).width == 320
-        assert kinds == ["video", "subtitle"]
         with pytest.raises(BlockingIOError):
             canary.accept()
