@@ -1,5 +1,5 @@
 """Fixtures of these tests, each defined beside what it needs."""
 
-from tests.transcoder.fixtures_api import api
+from tests.transcoder.fixtures_api import api, shared_api
 
-__all__ = ["api"]
+__all__ = ["api", "shared_api"]

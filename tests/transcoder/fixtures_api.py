@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 import uvicorn
 from fastapi import FastAPI
 
@@ -162,6 +163,13 @@ async def serving_api(data_dir: Path, **settings: Any) -> AsyncGenerator[Api, No
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncGenerator[Api, None]:
     async with serving_api(tmp_path / "data") as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_api(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Api, None]:
+    """One for a whole module, whose tests leave it as it was and run in the module's loop."""
+    async with serving_api(tmp_path_factory.mktemp("api") / "data") as running:
         yield running
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transcoder.fixtures_api import Api, problem
 from transcoder.api.forms import Form, boundary_of, receive_form
 from transcoder.api.problems import MalformedBody
 from transcoder.errors import PayloadTooLarge
@@ -129,13 +127,3 @@ def test_boundary_is_needed_only_in_forms() -> None:
     for wrong in ("multipart/form-data", "multipart/form-data; boundary=", f"multipart/form-data; boundary={'b' * 71}"):
         with pytest.raises(MalformedBody):
             boundary_of(wrong)
-
-
-async def test_upload_form_without_its_file_or_with_more_is_refused(api: Api) -> None:
-    post = partial(api.http.post, "/v1/uploads")
-    problem(await post(files={"name": (None, "x")}), 422, "invalid_request")
-    body = problem(await post(files={"file": ("a", b"x")}, data={"color": "red"}), 422, "invalid_request")
-    assert [fault["pointer"] for fault in body["errors"]] == ["/color"]
-    problem(await post(content=b"media"), 400, "malformed_body")
-    problem(await post(content=b"", headers={"content-type": "multipart/form-data"}), 400, "malformed_body")
-    assert api.stored() == []

@@ -1,0 +1,31 @@
+"""Metrics whose number does not grow with what clients send."""
+
+from __future__ import annotations
+
+from transcoder.jobs import JobStatus
+from transcoder.telemetry import MAX_QUEUES, Telemetry
+
+
+def test_queue_labels_are_bounded_and_the_rest_is_summed_up() -> None:
+    telemetry = Telemetry()
+    waiting = {(f"q{number}", JobStatus.QUEUED): 2 for number in range(MAX_QUEUES + 10)}
+    lines = telemetry.exposition((), waiting).decode().splitlines()
+    shown = [line for line in lines if line.startswith("transcoder_jobs{")]
+    assert len(shown) == MAX_QUEUES + 1
+    assert 'transcoder_jobs{queue="other",status="queued"} 20.0' in shown
+
+
+def test_methods_and_paths_without_a_route_are_one_label_each() -> None:
+    telemetry = Telemetry()
+    for number in range(100):
+        telemetry.request_answered(None, f"METHOD{number}", 404)
+    text = telemetry.exposition((), {}).decode()
+    assert 'transcoder_http_requests_total{method="other",route="other",status="404"} 100.0' in text
+    assert text.count("transcoder_http_requests_total{") == 1
+
+
+def test_each_telemetry_counts_for_itself() -> None:
+    first, second = Telemetry(), Telemetry()
+    first.upload_stored(7)
+    assert "transcoder_upload_bytes_total 7.0" in first.exposition((), {}).decode()
+    assert "transcoder_upload_bytes_total 0.0" in second.exposition((), {}).decode()
