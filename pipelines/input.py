@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -56,6 +56,22 @@ def open_input(file: LocalFile, limits: Limits) -> Iterator[InputContainer]:
         yield container
     finally:
         container.close()
+
+
+def read_packets(container: InputContainer, streams: Sequence[Any]) -> Iterator[Any]:
+    """Packets of `streams` to the end of the file, and then an empty one for each, which flushes its decoder.
+
+    Raises av.error.FFmpegError where reading fails. Tracks that appear only while the file is read are left out.
+    """
+    packets = container.demux(*streams) if streams else iter(())
+    while True:
+        try:
+            packet = next(packets, None)
+        except IndexError:
+            return  # PyAV counts the tracks anew at the end, and stumbles over those that it did not know
+        if packet is None:
+            return
+        yield packet
 
 
 def decoder_options(limits: Limits) -> dict[str, str]:

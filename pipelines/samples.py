@@ -10,6 +10,8 @@ from typing import Any
 import av
 from av.container import InputContainer
 
+from pipelines.input import read_packets
+
 ENOUGH_FRAMES = 6
 """Enough to tell interlaced from progressive, and for side data that comes with the first."""
 ENOUGH_TIMES = 120
@@ -75,15 +77,13 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
     wanted = {"video": ENOUGH_TIMES, "audio": 1 if has_video else ENOUGH_SIZES}
     tracks = {s.index: Sample(s.index, s.type, s.time_base or Fraction(1, 90_000), wanted[s.type]) for s in chosen}
     samples = Samples(tracks)
-    if not chosen:
-        return samples
     for stream in chosen:
         # frame threads would delay the first frame by as many packets
         stream.codec_context.thread_type = "NONE"
     first = last = None
     packets = 0
     try:
-        for packet in container.demux(chosen):
+        for packet in read_packets(container, chosen):
             sample = tracks[packet.stream.index]
             packets += 1
             samples.bytes += packet.size

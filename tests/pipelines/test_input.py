@@ -18,7 +18,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from pipelines.errors import BadInput, LimitExceeded, Truncated
-from pipelines.input import LocalFile, open_input
+from pipelines.input import LocalFile, open_input, read_packets
 from pipelines.limits import Limits
 from tests.media import Tone, make_picture, make_video
 
@@ -216,3 +216,21 @@ def test_subtitles_inside_an_avi_can_not_name_other_files(tmp_path: Path) -> Non
             assert next(container.decode(container.streams.video[0])).width == 320
         with pytest.raises(BlockingIOError):
             canary.accept()
+
+
+class LateTrack:
+    """A container in which PyAV trips over a track that appeared while the file was read."""
+
+    def demux(self, *streams: str) -> Iterator[str]:
+        yield from streams
+        raise IndexError("list index out of range")
+
+
+def test_tracks_that_appear_late_end_the_reading_quietly() -> None:
+    assert list(read_packets(LateTrack(), ["a", "b"])) == ["a", "b"]  # type: ignore[arg-type]
+
+
+def test_no_streams_give_no_packets(tmp_path: Path) -> None:
+    path = make_video(tmp_path / "a.mp4", seconds=Fraction(1, 5))
+    with open_input(LocalFile(path, "a"), LIMITS) as container:
+        assert list(read_packets(container, [])) == []

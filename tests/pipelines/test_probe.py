@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -257,3 +258,17 @@ def test_each_limit_has_its_code(tmp_path: Path, limits: Limits, code: str) -> N
     with pytest.raises(LimitExceeded) as refused:
         facts(path, limits)
     assert refused.value.code == code
+
+
+EXIF_ORIENTATIONS = {1: (0, False), 3: (180, False), 6: (90, False), 8: (270, False)}
+
+
+@pytest.mark.parametrize("orientation", EXIF_ORIENTATIONS)
+def test_exif_orientation_turns_a_photograph(tmp_path: Path, orientation: int) -> None:
+    path = make_picture(tmp_path / "a.jpg", codec="mjpeg", pixel_format="yuvj420p")
+    entry = struct.pack("<HHIHH", 0x0112, 3, 1, orientation, 0)
+    exif = b"Exif\x00\x00II*\x00" + struct.pack("<IH", 8, 1) + entry + bytes(4)
+    data = path.read_bytes()
+    path.write_bytes(data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:])
+    video = facts(path).video[0]
+    assert (video.rotation, video.mirrored) == EXIF_ORIENTATIONS[orientation]
