@@ -131,7 +131,7 @@ async def test_every_refusal_is_a_problem(shared_api: Api) -> None:
     refused = await shared_api.http.put("/v1/jobs")
     problem(refused, 405, "method_not_allowed")
     assert refused.headers["allow"]
-    problem(await shared_api.http.get("/v1/presets/nope"), 404, "preset_not_found")
+    problem(await shared_api.http.get("/v1/presets/nope"), 404, "not_found")
     problem(await shared_api.http.patch("/v1/devices/nope", json={"slots": 1}), 404, "device_not_found")
 
 

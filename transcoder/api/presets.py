@@ -28,9 +28,5 @@ async def read_preset(service: ServiceOf, name: str) -> Preset:
     """Its outputs can be copied into a job and changed there."""
     preset = service.presets.get(name)
     if preset is None:
-        raise PresetNotFound(f"there is no preset of that name; there are: {', '.join(service.presets)}")
+        raise NotFound(f"there is no preset of that name; there are: {', '.join(service.presets)}")
     return preset
-
-
-class PresetNotFound(NotFound):
-    code = "preset_not_found"

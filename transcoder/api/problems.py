@@ -49,6 +49,7 @@ PIPELINE_STATUS: dict[str, int] = {
     "device_lost": 503,
     "cancelled": 503,
     "timeout": 504,
+    "stalled": 504,
     "output_stalled": 504,
     "disk_full": 507,
 }
