@@ -82,7 +82,10 @@ class Inputs:
             upload = await self.uploads.get(upload_id, tenant)
         except UploadNotFound:
             raise InputUploadNotFound("there is no such upload", upload=upload_id) from None
-        return LocalInput(self.storage.upload_path(upload.id), upload.name)
+        path = self.storage.upload_path(upload.id)
+        if not await asyncio.to_thread(path.is_file):
+            raise InputNotFound("the upload's file is gone", upload=upload_id)
+        return LocalInput(path, upload.name)
 
 
 def locate(path: str, media_roots: Sequence[Path]) -> Path:

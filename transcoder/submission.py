@@ -11,11 +11,10 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.spec import FileJob
-from transcoder.errors import IdempotencyConflict, ServiceError
+from transcoder.errors import IdempotencyConflict, InputUploadNotFound, ServiceError
 from transcoder.jobs import Job, JobStatus
 from transcoder.records import job_from
-from transcoder.tables import idempotency, jobs, tasks
-from transcoder.uploads import check_upload
+from transcoder.tables import idempotency, jobs, tasks, uploads
 
 
 @dataclass(frozen=True)
@@ -85,52 +84,69 @@ class Added:
 
 async def add_jobs(connection: AsyncConnection, new: Sequence[NewJob]) -> list[Added | ServiceError]:
     """Adds jobs; for each, in order, what became of it."""
-    results: list[Added | ServiceError] = []
+    keys = await _known_keys(connection, new)
+    stored = await _stored_uploads(connection, new)
     fresh: list[NewJob] = []
-    keys: dict[tuple[str, str], tuple[str, str]] = {}
+    results: list[Added | ServiceError] = []
     for job in new:
-        try:
-            known = await _known(connection, job, keys)
-            if known is None and job.spec.input.upload is not None:
-                await check_upload(connection, job.spec.input.upload, job.tenant)
-        except ServiceError as error:
-            results.append(error)
-            continue
+        key = _key(job)
+        known = keys.get(key) if key is not None else None
         if known is not None:
-            results.append(Added(known, created=False))
-            continue
-        if job.idempotency is not None:
-            keys[job.tenant, job.idempotency.key] = (job.id, job.idempotency.body_sha256)
-        fresh.append(job)
-        results.append(Added(job.id, created=True))
-    if fresh:
-        await connection.execute(insert(jobs), [job.row() for job in fresh])
-        await connection.execute(insert(tasks), [job.task_row() for job in fresh])
-    if keys:
-        await connection.execute(
-            insert(idempotency),
-            [
-                {"tenant": tenant, "key": key, "job_id": job_id, "body_sha256": body}
-                for (tenant, key), (job_id, body) in keys.items()
-            ],
-        )
+            results.append(_replayed(job, known))
+        elif (upload := job.spec.input.upload) is not None and (job.tenant, upload) not in stored:
+            results.append(InputUploadNotFound("there is no such upload", upload=upload))
+        else:
+            if key is not None and job.idempotency is not None:
+                # the next one in this batch may have the same key
+                keys[key] = _Known(job.id, job.idempotency.body_sha256)
+            fresh.append(job)
+            results.append(Added(job.id, created=True))
+    await _insert(connection, fresh)
     return results
 
 
-async def _known(connection: AsyncConnection, job: NewJob, keys: dict[tuple[str, str], tuple[str, str]]) -> str | None:
-    """The job that has this one's idempotency key; IdempotencyConflict when it came with another body."""
-    if job.idempotency is None:
-        return None
-    found = keys.get((job.tenant, job.idempotency.key))
-    if found is None:
-        query = select(idempotency.c.job_id, idempotency.c.body_sha256).where(
-            idempotency.c.tenant == job.tenant, idempotency.c.key == job.idempotency.key
-        )
-        row = (await connection.execute(query)).one_or_none()
-        found = None if row is None else (row[0], row[1])
-    if found is None:
-        return None
-    job_id, body_sha256 = found
-    if body_sha256 != job.idempotency.body_sha256:
-        raise IdempotencyConflict("this idempotency key was used with another body", job=job_id)
-    return job_id
+@dataclass(frozen=True)
+class _Known:
+    """What an idempotency key stands for."""
+
+    job_id: str
+    body_sha256: str
+
+
+def _key(job: NewJob) -> tuple[str, str] | None:
+    return None if job.idempotency is None else (job.tenant, job.idempotency.key)
+
+
+def _replayed(job: NewJob, known: _Known) -> Added | ServiceError:
+    if job.idempotency is not None and job.idempotency.body_sha256 == known.body_sha256:
+        return Added(known.job_id, created=False)
+    return IdempotencyConflict("this idempotency key was used with another body", job=known.job_id)
+
+
+async def _known_keys(connection: AsyncConnection, new: Sequence[NewJob]) -> dict[tuple[str, str], _Known]:
+    keys = {job.idempotency.key for job in new if job.idempotency is not None}
+    if not keys:
+        return {}
+    rows = await connection.execute(select(idempotency).where(idempotency.c.key.in_(keys)))
+    return {(row.tenant, row.key): _Known(row.job_id, row.body_sha256) for row in rows}
+
+
+async def _stored_uploads(connection: AsyncConnection, new: Sequence[NewJob]) -> set[tuple[str, str]]:
+    """(tenant, upload) of the uploads that are there. In the jobs' own transaction, in which none expires."""
+    ids = {job.spec.input.upload for job in new if job.spec.input.upload is not None}
+    if not ids:
+        return set()
+    rows = await connection.execute(select(uploads.c.tenant, uploads.c.id).where(uploads.c.id.in_(ids)))
+    return {(row.tenant, row.id) for row in rows}
+
+
+async def _insert(connection: AsyncConnection, fresh: Sequence[NewJob]) -> None:
+    keys = [
+        {"tenant": job.tenant, "job_id": job.id, "key": job.idempotency.key, "body_sha256": job.idempotency.body_sha256}
+        for job in fresh
+        if job.idempotency is not None
+    ]
+    rows = ((jobs, [job.row() for job in fresh]), (tasks, [job.task_row() for job in fresh]), (idempotency, keys))
+    for table, values in rows:
+        if values:
+            await connection.execute(insert(table), values)

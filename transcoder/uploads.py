@@ -66,7 +66,7 @@ class UploadStore:
 
 
 async def check_upload(connection: AsyncConnection, upload_id: str, tenant: str) -> None:
-    """InputUploadNotFound when the tenant has no such upload. Within a job's transaction none expires."""
+    """InputUploadNotFound when the tenant has no such upload. In a job's own transaction: none expires in it."""
     query = select(uploads.c.id).where(uploads.c.id == upload_id, uploads.c.tenant == tenant)
     if (await connection.execute(query)).one_or_none() is None:
         raise InputUploadNotFound("there is no such upload", upload=upload_id)
