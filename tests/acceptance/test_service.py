@@ -66,6 +66,15 @@ def test_preset_of_ones_own_is_sent_along(server: LiveServer, clip: Path, tmp_pa
     assert decode_video(tmp_path / "out" / "mine.mkv").frames[0].height == 90
 
 
+def test_job_file_is_sent_as_it_stands(server: LiveServer, clip: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps({"input": {"path": "/x"}, "outputs": [FAST | {"audio": None}], "metadata": {"mine": 1}}))
+    done = server.jobs("submit", clip, "--spec", job, "--wait", "--json").succeeded().json()
+    assert done["metadata"] == {"mine": 1}
+    assert done["spec"]["outputs"][0]["audio"] is None
+    assert done["spec"]["outputs"][0]["video"]["height"] == 180
+
+
 def test_broken_input_fails_with_its_code(server: LiveServer, tmp_path: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"<html>not a video</html>" * 100)

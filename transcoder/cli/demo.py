@@ -24,7 +24,7 @@ def demo(
     from pipelines.presets import load_presets
     from transcoder.cli.clip import make_clip
     from transcoder.cli.run import transcode_to
-    from transcoder.cli.screen import describe, progress_view, say, show_warnings
+    from transcoder.cli.screen import describe, own_command, progress_view, say, show_warnings
 
     settings = load_settings()
     where = folder or Path(tempfile.mkdtemp(prefix="transcoder-demo-"))
@@ -38,11 +38,11 @@ def demo(
     )
     show_warnings(result.warnings)
     print(f"{result_file}: {describe(result)}")
-    print(
-        "\nNext:\n"
-        f"  transcoder probe {result_file}\n"
-        f"  transcoder plan {source} small.webm --height 480\n"
-        "  transcoder presets\n"
-        "  transcoder run YOUR-FILE out.mp4\n"
-        "  transcoder serve"
+    following = (
+        f"probe {result_file}",
+        f"plan {source} small.webm --height 480",
+        "presets",
+        "run YOUR-FILE out.mp4",
+        "serve",
     )
+    print("\nNext:", *(f"  {own_command()} {words}" for words in following), sep="\n")

@@ -170,7 +170,7 @@ def _body(preset: str | None, spec: Path | None) -> dict[str, Any]:
     if (preset is None) == (spec is None):
         raise CommandError("invalid_request", "say what to make: either --preset or --spec")
     if spec is not None:
-        return read_spec(spec).model_dump(mode="json", exclude_defaults=True) | {"kind": "file"}
+        return read_spec(spec).model_dump(mode="json", exclude_unset=True)
     assert preset is not None
     if preset.endswith(".toml"):
         own: Preset | None = read_preset(preset, load_settings())

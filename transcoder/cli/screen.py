@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -41,6 +43,14 @@ def err() -> Console:
 def say(text: str) -> None:
     """A line for people."""
     print(text, file=sys.stderr, flush=True)
+
+
+def own_command() -> str:
+    """How this program is called from here: its name where that is enough, its path otherwise."""
+    if shutil.which("transcoder") is not None:
+        return "transcoder"
+    called = Path(sys.argv[0])
+    return f"{sys.executable} -m transcoder" if called.suffix == ".py" else str(called)
 
 
 def print_json(value: Any) -> None:

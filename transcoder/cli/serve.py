@@ -13,6 +13,7 @@ import typer
 
 from transcoder.cli.failures import FAILED, CommandError, values_from
 from transcoder.cli.options import load_settings
+from transcoder.cli.screen import own_command
 
 if TYPE_CHECKING:
     from transcoder.settings import Settings
@@ -59,7 +60,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
 
 def _announce(settings: Settings, address: str) -> None:
     print(f"transcoder listens on {address} (data in {settings.data_dir}; API description at {address}/docs)")
-    print(f"next: transcoder jobs submit FILE --preset web-mp4 --wait --server {address}", flush=True)
+    print(f"next: {own_command()} jobs submit FILE --preset web-mp4 --wait --server {address}", flush=True)
 
 
 def _with(settings: Settings, *, host: str | None = None, port: int | None = None) -> Settings:
