@@ -1,4 +1,4 @@
-"""The tables: jobs, their tasks and attempts, uploads, idempotency keys. The same on SQLite and PostgreSQL.
+"""The tables: jobs, their tasks and attempts, uploads, idempotency keys, webhooks. The same on SQLite and PostgreSQL.
 
 A job is what users see, a task what a slot runs, an attempt one try of a task. Changes of state go through
 `settlement` and `admission`, which keep the three in step within one transaction.
@@ -152,4 +152,66 @@ idempotency = Table(
     PrimaryKeyConstraint("tenant", "key"),
     ForeignKeyConstraint(["job_id"], ["jobs.id"], ondelete="CASCADE"),
     Index("idempotency_by_job", "job_id"),
+)
+
+# What is to be told to whom: written with the change of status that it tells of. `body` is sent as it stands.
+# Without a foreign key: a job may be deleted before its end was told. `host` is what a slow receiver holds up.
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", String(64), nullable=False),
+    Column("tenant", String(100), nullable=False),
+    Column("job_id", String(64), nullable=False),
+    Column("event", String(32), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("host", String(300), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("due_at", Moment, nullable=False),
+    Column("finished_at", Moment),
+    PrimaryKeyConstraint("id"),
+    Index("webhooks_by_job", "job_id", "id"),
+    Index("webhooks_due", "state", "due_at"),
+    Index("webhooks_by_age", "finished_at"),
+)
+
+webhook_tries = Table(
+    "webhook_tries",
+    metadata,
+    Column("webhook_id", String(64), ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("status", Integer),
+    Column("error", Text),
+    PrimaryKeyConstraint("webhook_id", "number"),
+)
+
+webhook_secrets = Table(
+    "webhook_secrets",
+    metadata,
+    Column("tenant", String(100), nullable=False),
+    Column("secret", String(200), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant"),
+)
+
+# Resumable uploads that are not whole yet. `offset`: bytes that are safe on the disk · `sha256`: once all are
+partial_uploads = Table(
+    "partial_uploads",
+    metadata,
+    Column("id", String(64), nullable=False),
+    Column("tenant", String(100), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("sha256", String(64)),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    PrimaryKeyConstraint("id"),
+    Index("partial_uploads_by_tenant", "tenant"),
+    Index("partial_uploads_by_age", "expires_at"),
 )
