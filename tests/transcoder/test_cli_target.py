@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from pipelines import spec
+from pipelines import rungs
 from pipelines.errors import UnsupportedSpec
 from pipelines.presets import Preset, load_presets
 from pipelines.rate_control import Crf, Vbr
@@ -38,13 +38,13 @@ def sound(output: FileOutput) -> AudioSpec:
 
 
 def test_choices_are_the_engines_own() -> None:
-    assert get_args(cli_choices.VideoCodecChoice) == (*get_args(spec.VideoCodec), "copy", "none")
-    assert get_args(cli_choices.AudioCodecChoice) == (*get_args(spec.AudioCodec), "copy", "none")
-    assert get_args(cli_choices.SpeedChoice) == get_args(spec.Speed)
+    assert get_args(cli_choices.VideoCodecChoice) == (*get_args(rungs.VideoCodec), "copy", "none")
+    assert get_args(cli_choices.AudioCodecChoice) == (*get_args(rungs.AudioCodec), "copy", "none")
+    assert get_args(cli_choices.SpeedChoice) == get_args(rungs.Speed)
 
 
 def test_every_container_has_an_extension() -> None:
-    assert set(CONTAINERS.values()) == {*get_args(spec.VideoContainer), *get_args(spec.AudioContainer)}
+    assert set(CONTAINERS.values()) == {*get_args(rungs.VideoContainer), *get_args(rungs.AudioContainer)}
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
