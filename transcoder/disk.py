@@ -19,6 +19,9 @@ Fsync = Callable[[int], None]
 
 HASH_CHUNK_BYTES = 1 << 20
 
+# no link is followed, and a FIFO does not hang
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
 logger = logging.getLogger(__name__)
 
 
@@ -28,7 +31,7 @@ def settle_file(path: Path, fsync: Fsync, stopped: Callable[[], bool]) -> tuple[
     Cancelled when `stopped` says so between two chunks.
     """
     digest = hashlib.sha256()
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb", buffering=0) as file:
+    with open(os.open(path, _OPEN), "rb", buffering=0) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise VerifyFailed("an output is not a regular file", stage="publish", file=path.name)

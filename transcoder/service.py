@@ -72,13 +72,14 @@ class Service:
         supervisor: Executor | None = None,
         devices: Sequence[Device] | None = None,
         observer: Observer | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.settings = settings
         self.presets: Mapping[str, Preset] = load_presets(settings.presets_dir)
         self.database = Database(settings.effective_database_url)
         self.store = JobStore(self.database)
         self.uploads = UploadStore(self.database)
-        self.storage = Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes)
+        self.storage = storage or Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes)
         self.events = EventBus()
         self.supervisor: Executor = supervisor or Supervisor()
         self._devices = tuple(devices) if devices is not None else (software_device(settings.software_slots),)

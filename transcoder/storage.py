@@ -82,9 +82,11 @@ class Storage:
         """The folder of an attempt; gone afterwards, whatever happened."""
         job_folder = self._work / job_id
         folder = job_folder / f"attempt-{attempt}"
-        async with _scratch(folder):
-            yield folder
-        await asyncio.to_thread(_remove_empty, job_folder)
+        try:
+            async with _scratch(folder):
+                yield folder
+        finally:
+            await asyncio.to_thread(_remove_empty, job_folder)
 
     @asynccontextmanager
     async def scratch(self) -> AsyncGenerator[Path, None]:

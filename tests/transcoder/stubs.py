@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pipelines.spec import FileJob
 from transcoder.jobs import Job, Upload
 from transcoder.service import Service
 from transcoder.settings import Settings
+from transcoder.storage import Storage
 from transcoder.watch import ChildEvent, ChildTask
 
 CONTENT = b"finished"
@@ -108,10 +110,19 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
 
 @asynccontextmanager
 async def running_service(
-    folder: Path, executor: StubExecutor | None = None, *, slots: int = 2, **changes: Any
+    folder: Path,
+    executor: StubExecutor | None = None,
+    *,
+    slots: int = 2,
+    fsync: Callable[[int], None] = os.fsync,
+    **changes: Any,
 ) -> AsyncGenerator[Service, None]:
+    settings = settings_for(folder, **changes)
     async with Service(
-        settings_for(folder, **changes), supervisor=executor or StubExecutor(), devices=[software(slots)]
+        settings,
+        supervisor=executor or StubExecutor(),
+        devices=[software(slots)],
+        storage=Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes, fsync=fsync),
     ) as service:
         yield service
 
