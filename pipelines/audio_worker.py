@@ -108,11 +108,11 @@ class AudioWorker:
         surplus = int((end - promised) * last.sample_rate)
         if not 0 < surplus < last.samples or "channels" in last.layout.name:
             return last
-        array = last.to_ndarray()
+        kept = AudioFrame(format=last.format.name, layout=last.layout.name, samples=last.samples - surplus)
         channels = 1 if last.format.is_planar else last.layout.nb_channels
-        kept = AudioFrame.from_ndarray(
-            array[:, : (last.samples - surplus) * channels], format=last.format.name, layout=last.layout.name
-        )
+        size = kept.samples * last.format.bytes * channels
+        for source, target in zip(last.planes, kept.planes, strict=True):
+            target.update(bytes(source)[:size].ljust(target.buffer_size, b"\0"))
         kept.sample_rate, kept.pts, kept.time_base = last.sample_rate, last.pts, last.time_base
         return kept
 
