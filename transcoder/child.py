@@ -19,6 +19,7 @@ import av
 
 from pipelines.errors import DiskFull, LimitExceeded, OutOfMemory, PipelineError
 from transcoder.process import EVENTS_FD, MAX_EVENT_BYTES
+from transcoder.sandbox import Confinement, Layers, enter
 
 
 class Emit(Protocol):
@@ -48,8 +49,11 @@ class EventPipe:
                 view = view[os.write(self._fd, view) :]
 
 
-def run_request(request: bytes, ops: Mapping[str, Op]) -> int:
-    """Runs the operation that a request (JSON: op, payload) names, tells its result or error, returns the exit code."""
+def run_request(request: bytes, ops: Mapping[str, Op], layers: Layers = Layers()) -> int:  # noqa: B008 - frozen
+    """Runs the operation that a request (JSON: op, payload, confinement) names, within `layers`.
+
+    It tells the operation's result or error, and returns the exit code.
+    """
     # FFmpeg's callback writes to stderr by itself. PyAV's takes the GIL, which can deadlock with FFmpeg's threads.
     av.logging.set_libav_level(av.logging.WARNING)
     av.logging.restore_default_callback()
@@ -58,6 +62,8 @@ def run_request(request: bytes, ops: Mapping[str, Op]) -> int:
     events = EventPipe(EVENTS_FD)
     try:
         task = json.loads(request)
+        if task.get("confinement") is not None:
+            enter(Confinement.from_json(task["confinement"]), layers)
         events.emit("result", ops[task["op"]](task["payload"], events.emit))
     except Exception as error:  # noqa: BLE001 - told to the service, which decides
         failure = as_pipeline_error(error)

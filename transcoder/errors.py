@@ -14,7 +14,8 @@ ServiceError
 ├── PayloadTooLarge       payload_too_large     413
 ├── StorageFull           disk_full             507
 └── ServiceUnavailable    service_unavailable   503
-    └── AlreadyRunning    already_running            another service owns the data folder
+    ├── AlreadyRunning    already_running            another service owns the data folder
+    └── SandboxMissing    sandbox_missing            children can't be confined, and have to be
 
 What goes wrong with an input's URL is in `transcoder.fetch` and `transcoder.addresses`.
 """
@@ -104,3 +105,7 @@ class ServiceUnavailable(ServiceError):
 
 class AlreadyRunning(ServiceUnavailable):
     code = "already_running"
+
+
+class SandboxMissing(ServiceUnavailable):
+    code = "sandbox_missing"

@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 
 from pipelines.errors import Crashed
 from transcoder.forkserver import MAX_PACKET_BYTES, Reply, Request
+from transcoder.sandbox import Layers
 
 _START_SECONDS = 60.0
 _FORK_SECONDS = 15.0
@@ -55,11 +56,15 @@ class ForkServerProcess:
         self._sending = asyncio.Lock()
         self._room: asyncio.Future[None] = self._loop.create_future()
         self.lost = False
+        self.layers = Layers()
         self._loop.add_reader(control, self._receive)
 
     @classmethod
-    async def launch(cls, ops: str) -> Self:
-        """Starts a server whose children run the operations of module `ops`; Crashed when it does not come up."""
+    async def launch(cls, ops: str, *, sandbox: bool = False) -> Self:
+        """Starts a server whose children run the operations of module `ops`; Crashed when it does not come up.
+
+        `sandbox`: children can be confined, by what `layers` then says.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, ExitStack() as on_failure:
             on_failure.callback(ours.close)
@@ -67,6 +72,7 @@ class ForkServerProcess:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "transcoder.forkserver"),
                 *("--socket", str(theirs.fileno()), "--parent", str(os.getpid()), "--ops", ops),
+                *(("--sandbox",) if sandbox else ()),
                 pass_fds=(theirs.fileno(),),
                 stdin=DEVNULL,
                 stdout=DEVNULL,
@@ -174,6 +180,7 @@ class ForkServerProcess:
 
     def _take(self, reply: Reply) -> None:
         if reply.event == "ready":
+            self.layers = Layers(**(reply.layers or {}))  # type: ignore[arg-type] - JSON has them as they were
             self._ready.set_result(None)
             return
         fork = self._forks.get(reply.id)

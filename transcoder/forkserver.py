@@ -26,6 +26,7 @@ from typing import Literal, NoReturn
 
 from transcoder.child import run_request
 from transcoder.process import become_child, die_with_parent, ignore_stop_signals
+from transcoder.sandbox import Layers, leave_network, try_layers
 
 MAX_PACKET_BYTES = 4096
 DESCRIPTORS = 3
@@ -48,22 +49,25 @@ class Reply:
     """What the server tells.
 
     `value` is the pid for `forked`, errno for `refused`, and for `exited` the exit code (negative: the signal).
+    `layers` comes with `ready`: what confines children here.
     """
 
     event: Literal["ready", "forked", "refused", "killed", "exited"]
     id: int = 0
     value: int = 0
     peak_memory_bytes: int = 0
+    layers: dict[str, int] | None = None
 
     def packet(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 
 
 class ForkServer:
-    """`child_main` runs in the child with the request's descriptor and returns its exit code."""
+    """`child_main` runs in the child with the request and returns its exit code. `layers` is told to the service."""
 
-    def __init__(self, control: socket.socket, child_main: Callable[[bytes], int]) -> None:
+    def __init__(self, control: socket.socket, child_main: Callable[[bytes], int], layers: Layers) -> None:
         self._control = control
+        self._layers = layers
         self._child_main = child_main
         self._pids: dict[int, int] = {}
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -77,7 +81,7 @@ class ForkServer:
         signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._control, selectors.EVENT_READ)
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
-        self._control.send(Reply("ready").packet())
+        self._control.send(Reply("ready", layers=asdict(self._layers)).packet())
         with contextlib.suppress(ConnectionError):
             while True:
                 ready = {key.fileobj for key, _ in self._selector.select()}
@@ -189,6 +193,7 @@ def main() -> None:
     parser.add_argument("--socket", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--ops", required=True, help="module whose OPS a child may run")
+    parser.add_argument("--sandbox", action="store_true", help="confine children as far as the kernel can")
     arguments = parser.parse_args()
     die_with_parent(arguments.parent)
     ignore_stop_signals()
@@ -196,9 +201,10 @@ def main() -> None:
     # What is imported now is shared by all children: the collector must not touch (and so copy) it.
     gc.disable()
     gc.freeze()
+    layers = try_layers(network_namespace=leave_network()) if arguments.sandbox else Layers()
     with socket.socket(fileno=arguments.socket) as control:
         control.set_inheritable(False)
-        ForkServer(control, lambda request: run_request(request, ops)).serve()
+        ForkServer(control, lambda request: run_request(request, ops, layers), layers).serve()
 
 
 if __name__ == "__main__":

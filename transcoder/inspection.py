@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.devices import Device
@@ -51,4 +52,7 @@ class Inspector:
             yield {"path": str(file.path), "name": file.name, "limits": self.limits.model_dump(mode="json")}
 
     async def _execute(self, op: Literal["probe", "plan"], payload: dict[str, Any]) -> dict[str, Any]:
-        return await self.executor.execute(ChildTask(op=op, payload=payload, deadline_seconds=self.timeout_seconds))
+        task = ChildTask(
+            op=op, payload=payload, deadline_seconds=self.timeout_seconds, readable=(Path(payload["path"]),)
+        )
+        return await self.executor.execute(task)

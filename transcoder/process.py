@@ -16,6 +16,7 @@ MAX_EVENT_BYTES = 4 << 20
 """The longest message of a child."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
 _MAX_OPEN_FILES = 1024
 _OOM_SCORE_ADJ = "500"
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -67,6 +68,22 @@ def _keep_only(events_fd: int, log_fd: int) -> None:
 def limit_file_size(max_bytes: int) -> None:
     """A write beyond `max_bytes` of a file fails with EFBIG (and not with a signal: Python ignores SIGXFSZ)."""
     _lower(resource.RLIMIT_FSIZE, max_bytes)
+
+
+def limit_data(max_bytes: int) -> None:
+    """More memory of its own than this is refused to the process (ENOMEM); mapped files don't count."""
+    _lower(resource.RLIMIT_DATA, max_bytes)
+
+
+def limit_cpu(seconds: int) -> None:
+    """The kernel ends the process (SIGXCPU) when all its threads together have computed for so long."""
+    _lower(resource.RLIMIT_CPU, seconds)
+
+
+def set_no_new_privs() -> None:
+    """No program that this process starts may have more rights than it has: what filters ask for."""
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
 def _lower(kind: int, value: int) -> None:

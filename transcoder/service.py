@@ -35,6 +35,7 @@ from transcoder.news import News
 from transcoder.observer import Observer, Unobserved
 from transcoder.progress import ProgressBoard
 from transcoder.retry import RetryPolicy
+from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
 from transcoder.sink import UploadSink
 from transcoder.storage import Storage
@@ -81,7 +82,9 @@ class Service:
         self.uploads = UploadStore(self.database)
         self.storage = storage or Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes)
         self.events = EventBus()
-        self.supervisor: Executor = supervisor or Supervisor()
+        self.supervisor: Executor = supervisor or Supervisor(
+            sandbox=SandboxPolicy(settings.sandbox, settings.child_memory_bytes)
+        )
         self._devices = tuple(devices) if devices is not None else (software_device(settings.software_slots),)
         self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
         self._board = ProgressBoard(self.store)
@@ -137,6 +140,7 @@ class Service:
             scope.callback(self.events.close)
             await self.supervisor.start()
             scope.push_async_callback(self.supervisor.close)
+            self.supervisor.layers.log(self.settings.sandbox)
             for work in (self._board.keep_saving(), self._sweeper.keep_sweeping()):
                 scope.push_async_callback(_end, asyncio.create_task(work))
             await self._engine.start()

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
+from transcoder.sandbox import Mode, machine_memory_bytes
 
 
 def _split(value: object) -> object:
@@ -63,6 +64,16 @@ class Settings(BaseSettings):
     retry_backoff_seconds: float = Field(2.0, ge=0, description="Wait before the second attempt; doubles after that.")
     shutdown_seconds: float = Field(
         10.0, ge=0, description="Time that running attempts get to finish when the service stops."
+    )
+    sandbox: Mode = Field(
+        "auto",
+        description="Confinement of the processes that read inputs: auto takes what the kernel has, "
+        "require refuses to start without Landlock and seccomp, off does without.",
+    )
+    child_memory_bytes: int = Field(
+        default_factory=lambda: max(1 << 30, machine_memory_bytes() * 3 // 4),
+        ge=0,
+        description="Memory that one such process may take; three quarters of the machine's when not given, 0: all.",
     )
     max_pixels: int = Field(Limits().max_pixels, gt=0, description="Largest frame of an input, in pixels.")
     max_streams: int = Field(Limits().max_streams, gt=0, description="Most tracks of an input.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
@@ -11,28 +12,38 @@ from types import TracebackType
 from typing import Any, Self
 
 from pipelines.errors import Crashed, PipelineError
+from transcoder.errors import SandboxMissing
 from transcoder.forks import Fork, ForkServerProcess
 from transcoder.joblog import CHUNK_BYTES, JobLog, LogLine, stamp
 from transcoder.outcomes import count_oom_kills, explain_exit, rebuild_error
+from transcoder.sandbox import Confinement, Layers, SandboxPolicy
 from transcoder.watch import ChildEvent, ChildTask, Watch
 
 __all__ = ["ChildEvent", "ChildTask", "Supervisor"]
 
 _EXIT_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
+_SPARE_CPU_SECONDS = 60
+"""The deadline ends a child long before its time on all CPUs is up; that is for a service that hangs itself."""
 
 
 class Supervisor:
     """Runs tasks in children of a fork server, which is started again when it dies.
 
-    `ops` is the module whose operations children run. A log keeps `max_log_bytes` of a task, in lines of at most
-    `max_log_line_bytes`.
+    `ops` is the module whose operations children run, `sandbox` what shall confine them. A log keeps
+    `max_log_bytes` of a task, in lines of at most `max_log_line_bytes`.
     """
 
     def __init__(
-        self, *, ops: str = "transcoder.operations", max_log_bytes: int = 4 << 20, max_log_line_bytes: int = 4096
+        self,
+        *,
+        ops: str = "transcoder.operations",
+        sandbox: SandboxPolicy = SandboxPolicy(),  # noqa: B008 - frozen
+        max_log_bytes: int = 4 << 20,
+        max_log_line_bytes: int = 4096,
     ) -> None:
         self._ops = ops
+        self._sandbox = sandbox
         self._max_log_bytes, self._max_log_line_bytes = max_log_bytes, max_log_line_bytes
         self._server: ForkServerProcess | None = None
         self._starting = asyncio.Lock()
@@ -53,8 +64,13 @@ class Supervisor:
         """The fork server's process, for those who look at the machine; None when none runs."""
         return None if self._server is None or self._server.lost else self._server.pid
 
+    @property
+    def layers(self) -> Layers:
+        """What confines children; nothing while no fork server runs."""
+        return Layers() if self._server is None else self._server.layers
+
     async def start(self) -> None:
-        """Starts the fork server; Crashed when it does not come up."""
+        """Starts the fork server; Crashed when it does not come up, SandboxMissing when it is less than required."""
         self._closed = False
         await self._running_server()
 
@@ -84,7 +100,7 @@ class Supervisor:
         oom_kills = count_oom_kills()
         with ExitStack() as readers:
             with ExitStack() as handed_over:
-                request_fd = _request_file(task, handed_over)
+                request_fd = _request_file(task, _confinement(task, self._sandbox), handed_over)
                 events, events_fd = await _open_pipe(readers, handed_over)
                 log_reader, log_fd = await _open_pipe(readers, handed_over)
                 server, fork = await self._fork((request_fd, events_fd, log_fd))
@@ -105,8 +121,16 @@ class Supervisor:
                 await self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = await ForkServerProcess.launch(self._ops)
+                self._server = await self._launch()
             return self._server
+
+    async def _launch(self) -> ForkServerProcess:
+        server = await ForkServerProcess.launch(self._ops, sandbox=self._sandbox.mode != "off")
+        if self._sandbox.mode == "require" and server.layers.missing:
+            missing = server.layers.missing
+            await server.close()
+            raise SandboxMissing(f"children can't be confined: there is no {' and no '.join(missing)}", missing=missing)
+        return server
 
     async def _fork(self, descriptors: tuple[int, int, int]) -> tuple[ForkServerProcess, Fork]:
         server = await self._running_server()
@@ -178,13 +202,23 @@ async def _open_pipe(readers: ExitStack, writers: ExitStack) -> tuple[asyncio.St
     return reader, write_fd
 
 
-def _request_file(task: ChildTask, stack: ExitStack) -> int:
+def _request_file(task: ChildTask, confinement: Confinement, stack: ExitStack) -> int:
     """A file in memory with the request: of any size, where a packet or a pipe's buffer has bounds."""
     fd = os.memfd_create("request")
     stack.callback(os.close, fd)
     with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(json.dumps({"op": task.op, "payload": task.payload}).encode())
+        request = {"op": task.op, "payload": task.payload, "confinement": confinement.to_json()}
+        file.write(json.dumps(request).encode())
     return fd
+
+
+def _confinement(task: ChildTask, policy: SandboxPolicy) -> Confinement:
+    return Confinement(
+        readable=tuple(map(str, task.readable)),
+        writable=tuple(map(str, task.writable)),
+        memory_bytes=policy.memory_bytes,
+        cpu_seconds=math.ceil(task.deadline_seconds) * (os.cpu_count() or 1) + _SPARE_CPU_SECONDS,
+    )
 
 
 def _ignore(event: ChildEvent) -> None:

@@ -22,13 +22,18 @@ Op = Literal["probe", "plan", "run"]
 
 @dataclass(frozen=True)
 class ChildTask:
-    """One piece of work. `payload` is the operation's own, in JSON's types; `stall_seconds` None: no watchdog."""
+    """One piece of work. `payload` is the operation's own, in JSON's types; `stall_seconds` None: no watchdog.
+
+    In a sandbox it reaches, of users' files, only `readable` and the folders `writable`.
+    """
 
     op: Op
     payload: dict[str, Any]
     deadline_seconds: float
     stall_seconds: float | None = None
     log_path: Path | None = None
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from pipelines.errors import Cancelled, PipelineError
 from pipelines.result import OutputResult, Progress, Result
 from pipelines.source import SourceInfo
 from transcoder.app import create_app
+from transcoder.sandbox import Layers
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.watch import ChildEvent, ChildTask
@@ -40,6 +41,7 @@ class ScriptedExecutor:
     running: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: list[ChildTask] = field(default_factory=list)
     tell: Callable[[ChildEvent], None] = lambda event: None
+    layers: Layers = Layers()
 
     def __post_init__(self) -> None:
         self.gate.set()

@@ -15,6 +15,7 @@ from pipelines.errors import Cancelled, PipelineError
 from pipelines.result import Progress
 from pipelines.spec import FileJob
 from transcoder.jobs import Job, Upload
+from transcoder.sandbox import Layers
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.storage import Storage
@@ -59,6 +60,7 @@ class StubExecutor:
     runs: int = 0
     tasks: list[ChildTask] = field(default_factory=list)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
+    layers: Layers = Layers()
 
     async def start(self) -> None: ...
 
