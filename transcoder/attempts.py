@@ -27,11 +27,11 @@ from transcoder.engine import Stop
 from transcoder.errors import ServiceError
 from transcoder.events import EventBus
 from transcoder.inputs import Inputs
+from transcoder.joblog import Line, LogLine, printable, stamp
 from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
 from transcoder.news import News
 from transcoder.progress import Live, ProgressBoard
 from transcoder.retry import STOPPED, RetryPolicy
-from transcoder.sandbox import Layers
 from transcoder.settlement import Cancelled, Completed, Failed, Lost, Outcome, Ticket
 from transcoder.storage import PublishedFile, Storage
 from transcoder.watch import ChildEvent, ChildTask
@@ -45,9 +45,6 @@ logger = logging.getLogger(__name__)
 
 class Executor(Protocol):
     """What runs children: `transcoder.supervise.Supervisor`."""
-
-    @property
-    def layers(self) -> Layers: ...
 
     async def start(self) -> None: ...
 
@@ -90,7 +87,9 @@ class AttemptRunner:
         live = self.board.begin(claim.job_id)
         try:
             await self.news.job_changed(claim.job_id, claim.tenant, attempt=True)
+            await self._note(claim, f"attempt {claim.attempt} starts on {claim.device.id}")
             outcome = await self._outcome(claim, stop, live)
+            await self._note(claim, f"attempt {claim.attempt} {_described(outcome)}")
             status = await self._settle(claim, outcome, live, stop)
         finally:
             self.board.end(claim.job_id, live)
@@ -147,8 +146,6 @@ class AttemptRunner:
                     deadline_seconds=remaining_seconds,
                     stall_seconds=self.settings.stall_seconds,
                     log_path=self.storage.log_path(claim.job_id),
-                    readable=(source.path,),
-                    writable=(folder,),
                 ),
                 on_event=lambda event: self._hear(claim.job_id, live, event),
                 cancel=stop.requested,
@@ -172,6 +169,15 @@ class AttemptRunner:
             live.plan = event.data
         elif event.kind == "log":
             self.events.publish(job_id, "log", event.data)
+
+    async def _note(self, claim: Claim, text: str) -> None:
+        """A line of the service's own in the job's log."""
+        line = LogLine(utc_now(), printable(Line(text.encode())))
+        self.events.publish(claim.job_id, "log", {"time": stamp(line.time), "text": line.text})
+        try:
+            await asyncio.to_thread(_append, self.storage.log_path(claim.job_id), f"{line}\n")
+        except OSError:
+            logger.warning("the log of job %s can't be written", claim.job_id, exc_info=True)
 
     async def _settle(self, claim: Claim, outcome: Outcome, live: Live, stop: Stop) -> JobStatus | None:
         """Settles; while the database can't take it, tries again until the service stops."""
@@ -222,6 +228,18 @@ async def _pause(seconds: float, stop: Stop) -> None:
             await stop.requested.wait()
     except TimeoutError:
         return
+
+
+def _described(outcome: Outcome) -> str:
+    if isinstance(outcome, Completed):
+        return "completed"
+    verb = settlement.ATTEMPT_STATUS[type(outcome)]
+    return f"{verb} [{outcome.error.code}]: {outcome.error.message}"
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _output_file(file: PublishedFile) -> OutputFile:

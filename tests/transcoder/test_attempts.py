@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import BadInput, Crashed, DeviceLost, PipelineError
+from pipelines.errors import BadInput, Crashed, DeviceLost
 from tests.transcoder.slow_server import slow_server
 from tests.transcoder.stubs import CONTENT, PLAN, StubExecutor, ended, give_upload, job_for, running_service
 from transcoder import settlement
@@ -297,11 +297,14 @@ async def test_a_download_that_takes_the_whole_deadline_times_out(tmp_path: Path
         assert traces(service, job.id) == []
 
 
-@pytest.mark.parametrize("code", ["bad_input", "internal"])
-async def test_attempts_are_measured(tmp_path: Path, code: str) -> None:
-    failures: list[PipelineError] = [BadInput("x")] if code == "bad_input" else [PipelineError("x")]
-    executor = StubExecutor(failures=failures)
+async def test_log_tells_each_attempt(tmp_path: Path) -> None:
+    executor = StubExecutor(failures=[DeviceLost("gone\x1b[31m\nfor good")])
     async with running_service(tmp_path, executor) as service:
         job = await run_job(service)
-    assert job.error is not None
-    assert job.error.code == code
+        lines = [line.partition(" ")[2] for line in service.storage.log_path(job.id).read_text().splitlines()]
+    assert lines == [
+        "attempt 1 starts on software",
+        "attempt 1 failed [device_lost]: gone[31mfor good",
+        "attempt 2 starts on software",
+        "attempt 2 completed",
+    ]
