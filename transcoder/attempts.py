@@ -32,6 +32,7 @@ from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
 from transcoder.news import News
 from transcoder.progress import Live, ProgressBoard
 from transcoder.retry import STOPPED, RetryPolicy
+from transcoder.sandbox import Layers
 from transcoder.settlement import Cancelled, Completed, Failed, Lost, Outcome, Ticket
 from transcoder.storage import PublishedFile, Storage
 from transcoder.watch import ChildEvent, ChildTask
@@ -45,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 class Executor(Protocol):
     """What runs children: `transcoder.supervise.Supervisor`."""
+
+    @property
+    def layers(self) -> Layers: ...
 
     async def start(self) -> None: ...
 
@@ -146,6 +150,8 @@ class AttemptRunner:
                     deadline_seconds=remaining_seconds,
                     stall_seconds=self.settings.stall_seconds,
                     log_path=self.storage.log_path(claim.job_id),
+                    readable=(source.path,),
+                    writable=(folder,),
                 ),
                 on_event=lambda event: self._hear(claim.job_id, live, event),
                 cancel=stop.requested,
