@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from av.packet import Packet
+from av.packet import Packet, PktSideDataT
 
 from pipelines.mux import Writer
 from pipelines.timestamps import rescale
@@ -26,19 +26,19 @@ class CopyClock:
         self.origin: Fraction | None = None if at_keyframe and span.clipped else span.start
         self._warnings = warnings
         self._keyframe: Fraction | None = None
-        self._pending: list[tuple[CopyTrack, Packet[Any], Fraction]] = []
+        self._pending: list[_Held] = []
 
-    def hold(self, track: CopyTrack, packet: Packet[Any], time_base: Fraction) -> None:
+    def hold(self, track: CopyTrack, packet: Packet[Any], time_base: Fraction, *, hidden: bool) -> None:
         """Keeps a packet until time zero is known, which video packets tell."""
         time = (packet.pts if packet.pts is not None else packet.dts or 0) * time_base
         if track.is_video and packet.is_keyframe:
             if self._keyframe is not None and time > self.span.start:
                 self.settle()
-                track.write(packet, time_base)
+                track.take(packet, time_base, hidden=hidden)
                 return
             self._keyframe = time
-            self._pending = [held for held in self._pending if self._ends(held) > time]
-        self._pending.append((track, packet, time_base))
+            self._pending = [held for held in self._pending if held.end > time]
+        self._pending.append(_Held(track, packet, time_base, hidden))
         if track.is_video and self._keyframe is not None and time > self.span.start:
             self.settle()
 
@@ -52,16 +52,26 @@ class CopyClock:
             message = f"copied video starts at a keyframe, {float(early):.3f} s before the clip"
             self._warnings.add("clip_at_keyframe", message, float(self.origin))
         pending, self._pending = self._pending, []
-        for track, packet, time_base in pending:
-            track.write(packet, time_base)
+        for held in pending:
+            held.track.take(held.packet, held.time_base, hidden=held.hidden)
 
-    @staticmethod
-    def _ends(held: tuple[CopyTrack, Packet[Any], Fraction]) -> Fraction:
-        track, packet, time_base = held
-        if track.is_video:
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A packet that waits for time zero."""
+
+    track: CopyTrack
+    packet: Packet[Any]
+    time_base: Fraction
+    hidden: bool
+
+    @property
+    def end(self) -> Fraction:
+        """Up to when it is needed; pictures before a keyframe are not."""
+        if self.track.is_video:
             return Fraction(-1)
-        pts = packet.pts if packet.pts is not None else packet.dts or 0
-        return (pts + (packet.duration or 0)) * time_base
+        pts = self.packet.pts if self.packet.pts is not None else self.packet.dts or 0
+        return (pts + (self.packet.duration or 0)) * self.time_base
 
 
 @dataclass
@@ -77,23 +87,50 @@ class CopyTrack:
     bytes: int = 0
     _last_dts: int | None = None
     _started: bool = False
+    _shown: bool = False
+    _hidden: list[Packet[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.state = TrackState(self.stream.index, "copy")
 
-    def write(self, packet: Packet[Any], time_base: Fraction) -> None:
+    def write(self, packet: Packet[Any], time_base: Fraction, *, shared: bool = False) -> None:
+        """`shared`: others use this packet too, so a twin of it is written."""
+        self.take(twin_of(packet) if shared else packet, time_base, hidden=packet.is_discard)
+
+    def take(self, packet: Packet[Any], time_base: Fraction, *, hidden: bool) -> None:
+        """`hidden`: an edit list says that it is not shown."""
         origin = self.clock.origin
         if origin is None:
-            self.clock.hold(self, packet, time_base)
+            self.clock.hold(self, packet, time_base, hidden=hidden)
             return
-        pts, dts = self._times(packet, time_base, origin)
-        time, duration = pts * time_base, (packet.duration or 0) * time_base
         if not self._started:
             if self.is_video and not packet.is_keyframe:
                 return
-            if self.clock.span.clipped and time + duration <= origin:
+            pts, _ = self._times(packet, time_base, origin)
+            if self.clock.span.clipped and (pts + (packet.duration or 0)) * time_base <= origin:
                 return
             self._started = True
+        if hidden and self._shown:
+            self._hidden.append(packet)
+            return
+        for needed in self._needed(packet):
+            self._write(needed, time_base, origin)
+        self._shown = self._shown or not hidden
+        self._write(packet, time_base, origin)
+
+    def _needed(self, shown: Packet[Any]) -> list[Packet[Any]]:
+        """Hidden packets that a packet after them refers to: from the last keyframe on. At the end there are none."""
+        hidden, self._hidden = self._hidden, []
+        if not hidden or not self.is_video or shown.is_keyframe:
+            return []
+        keys = [number for number, packet in enumerate(hidden) if packet.is_keyframe]
+        message = "an edit list hides packets that others refer to: they go along, each shown for an instant"
+        self.warnings.add("hidden_packets", message)
+        return hidden[keys[-1] :] if keys else hidden
+
+    def _write(self, packet: Packet[Any], time_base: Fraction, origin: Fraction) -> None:
+        pts, dts = self._times(packet, time_base, origin)
+        time, duration = pts * time_base, (packet.duration or 0) * time_base
         if self.clock.span.end is not None and dts * time_base >= self.clock.span.end:
             self.state.done = True
             return
@@ -127,3 +164,21 @@ class CopyTrack:
     @property
     def end_seconds(self) -> float:
         return float((self.state.end or Fraction(0)) - (self.clock.origin or Fraction(0)))
+
+
+CARRIED_SIDE_DATA: tuple[PktSideDataT, ...] = (
+    "skip_samples", "new_extradata", "param_change", "palette", "matroska_block_additional", "dynamic_hdr10_plus",
+    "webvtt_identifier", "webvtt_settings",
+)  # fmt: skip
+
+
+def twin_of(packet: Packet[Any]) -> Packet[Any]:
+    """A packet of its own with the same data and times: each target stamps its own."""
+    twin: Packet[Any] = Packet(bytes(packet))
+    twin.pts, twin.dts, twin.duration = packet.pts, packet.dts, packet.duration
+    twin.time_base = packet.time_base
+    twin.is_keyframe, twin.is_corrupt = packet.is_keyframe, packet.is_corrupt
+    for kind in CARRIED_SIDE_DATA:
+        if packet.has_sidedata(kind):
+            twin.set_sidedata(packet.get_sidedata(kind))
+    return twin

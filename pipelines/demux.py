@@ -11,8 +11,11 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Discard
 
+from pipelines.errors import LimitExceeded
+from pipelines.limits import Limits
 from pipelines.source import SourceInfo
 from pipelines.timestamps import InputClock
+from pipelines.tracks import Span
 from pipelines.warning_log import WarningLog
 
 PREROLL_SECONDS = Fraction(1)
@@ -26,10 +29,16 @@ class Demuxer:
     """Iterates (packet, time base). A read error ends the input early: it is counted, and judged at the end."""
 
     def __init__(
-        self, container: InputContainer, streams: list[int], span: Any, source: SourceInfo, warnings: WarningLog
+        self,
+        container: InputContainer,
+        streams: list[int],
+        span: Span,
+        source: SourceInfo,
+        limits: Limits,
+        warnings: WarningLog,
     ) -> None:
         self._container, self._streams, self._span = container, streams, span
-        self._source, self._warnings = source, warnings
+        self._source, self._limits, self._warnings = source, limits, warnings
         self._clock = InputClock(source.format, warnings.add)
 
     def __iter__(self) -> Iterator[tuple[Packet[Any], Fraction]]:
@@ -42,6 +51,8 @@ class Demuxer:
         chosen = [container.streams[index] for index in self._streams]
         bases: dict[int, Fraction] = {s.index: s.time_base or Fraction(1, 90_000) for s in chosen}
         clock = self._clock
+        latest = self._span.start + Fraction(self._limits.max_duration_seconds)
+        last_ticks = {index: int(latest / time_base) for index, time_base in bases.items()}
         try:
             for packet in container.demux(chosen):
                 stream_index = packet.stream_index
@@ -53,8 +64,11 @@ class Demuxer:
                     offset = clock.offset(stream_index, stamp * time_base, (packet.duration or 0) * time_base)
                     if offset:
                         ticks = round(offset / time_base)
+                        stamp += ticks
                         packet.pts = None if packet.pts is None else packet.pts + ticks
                         packet.dts = None if packet.dts is None else packet.dts + ticks
+                    if stamp > last_ticks[stream_index]:
+                        raise self._too_long(stream_index)
                 if packet.is_corrupt:
                     self._warnings.add("corrupt_packet", "damaged packets", _seconds(packet, time_base))
                 yield packet, time_base
@@ -62,6 +76,12 @@ class Demuxer:
             if isinstance(error, MemoryError):
                 raise
             self._warnings.add("read_error", f"the input could not be read to its end: {error}")
+
+    def _too_long(self, stream: int) -> LimitExceeded:
+        """Far times are refused before anything fills the way there with silence or repeated pictures."""
+        limit = self._limits.max_duration_seconds
+        message = f"track {stream} goes on for more than the {limit:g} s allowed"
+        return LimitExceeded("limit_duration", message, stage="decode", stream=stream, limit=limit)
 
     def _seek(self) -> None:
         """To a keyframe at or before the clip's start; to the beginning where seeking fails."""

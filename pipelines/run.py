@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import av
 from av.container import InputContainer
 from av.packet import Packet
 
@@ -207,7 +206,7 @@ class _Run:
     def work(self, on_progress: OnProgress | None, cancelled: threading.Event) -> None:
         """Runs all threads to their end, reporting progress from this one."""
         streams = sorted({*self.packets, *self.copies})
-        demuxer = Demuxer(self.container, streams, self.span, self.source, self.warnings)
+        demuxer = Demuxer(self.container, streams, self.span, self.source, self.limits, self.warnings)
         threads = [
             threading.Thread(target=self._guarded, args=(body,), daemon=True, name=type(body).__name__)
             for body in (*self.threads, lambda: self._feed(demuxer))
@@ -260,7 +259,7 @@ class _Run:
             if channel is not None:
                 channel.put(packet)
             for target in targets:
-                target.write(packet if len(targets) == 1 and channel is None else _same(packet), time_base)
+                target.write(packet, time_base, shared=len(targets) > 1 or channel is not None)
             if self.span.end is not None and states and all(state.done for state in states):
                 break
         for clock in self.copy_clocks.values():
@@ -271,12 +270,3 @@ class _Run:
 
 def _container(writer: Writer) -> Any:
     return next(container for container in CONTAINERS.values() if container.muxer == writer.plan.muxer)
-
-
-def _same(packet: Packet[Any]) -> Packet[Any]:
-    """A packet of its own with the same data and times: each target stamps its own."""
-    twin: Packet[Any] = av.Packet(bytes(packet))
-    twin.pts, twin.dts, twin.duration = packet.pts, packet.dts, packet.duration
-    twin.time_base = packet.time_base
-    twin.is_keyframe = packet.is_keyframe
-    return twin

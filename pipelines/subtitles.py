@@ -33,7 +33,7 @@ class SubtitleTrack:
     def __post_init__(self) -> None:
         self.state = TrackState(self.stream.index, "subtitle")
 
-    def write(self, packet: Packet[Any], time_base: Fraction) -> None:
+    def write(self, packet: Packet[Any], time_base: Fraction, *, shared: bool = False) -> None:
         if packet.pts is None:
             return
         begin = packet.pts * time_base - self.span.start

@@ -15,13 +15,32 @@ from fractions import Fraction
 
 MICROSECOND = Fraction(1, 1_000_000)
 
-JUMP_BACK_SECONDS = Fraction(1)
-JUMP_AHEAD_SECONDS = Fraction(10)
-"""Farther than this is no gap but another clock (for formats whose clocks may restart)."""
 SAME_EPOCH_SECONDS = Fraction(2)
 
-RESTARTING_FORMATS = ("mpegts", "mpeg", "flv", "rtsp", "hls")
-"""Demuxers whose clocks may jump ahead; elsewhere a gap is a gap."""
+
+@dataclass(frozen=True, slots=True)
+class JumpRule:
+    """How far a packet's decode time may be from where the one before it ended; farther off, it is another clock.
+
+    None: any distance is meant.
+    """
+
+    back: Fraction | None
+    ahead: Fraction | None
+
+
+RESTARTING = JumpRule(back=Fraction(1, 5), ahead=Fraction(10))
+"""Clocks of broadcasts: they start anew whenever the sender does, and a file of them may be several, joined."""
+SINGLE_CLOCK = JumpRule(back=Fraction(1), ahead=None)
+"""One clock for the whole file: a gap is a gap, and only a great fall is a joint."""
+EDITED = JumpRule(back=None, ahead=None)
+"""Edit lists show parts in any order: packets before a part's start, for reference only, fall back by design."""
+
+JUMP_RULES = {
+    **dict.fromkeys(("mpegts", "mpeg", "flv", "rtsp", "hls"), RESTARTING),
+    "mov": EDITED,
+}
+"""By FFmpeg's demuxer names; SINGLE_CLOCK elsewhere."""
 
 Warn = Callable[[str, str, float | None], None]
 """(code, message, seconds on the input's clock)"""
@@ -41,7 +60,8 @@ class InputClock:
     """Maps packet times of all tracks of one file to one continuous clock, in seconds."""
 
     def __init__(self, format_name: str, warn: Warn = ignore) -> None:
-        self._ahead = JUMP_AHEAD_SECONDS if any(f in RESTARTING_FORMATS for f in format_name.split(",")) else None
+        names = format_name.split(",")
+        self._rule = next((JUMP_RULES[name] for name in names if name in JUMP_RULES), SINGLE_CLOCK)
         self._tracks: dict[int, _TrackClock] = {}
         self._newest = Fraction(0)
         self._warn = warn
@@ -54,7 +74,8 @@ class InputClock:
         now = dts + clock.offset
         if clock.expected is not None:
             gap = now - clock.expected
-            if gap < -JUMP_BACK_SECONDS or (self._ahead is not None and gap > self._ahead):
+            rule = self._rule
+            if (rule.back is not None and gap < -rule.back) or (rule.ahead is not None and gap > rule.ahead):
                 now = self._jump(clock, dts, clock.expected)
         clock.expected = max(now + duration, clock.expected or now)
         return clock.offset
