@@ -13,8 +13,8 @@ from av.packet import Packet
 
 from pipelines.channel import Channel
 from pipelines.encode import AudioEncoder
-from pipelines.graph import AudioGraph
 from pipelines.mux import Writer
+from pipelines.sound_graph import AudioGraph, cut
 from pipelines.timestamps import rescale
 from pipelines.tracks import Span, TrackState, is_packets_fault
 from pipelines.warning_log import WarningLog
@@ -106,15 +106,7 @@ class AudioWorker:
         if end is None or promised is None:
             return last
         surplus = int((end - promised) * last.sample_rate)
-        if not 0 < surplus < last.samples or "channels" in last.layout.name:
-            return last
-        kept = AudioFrame(format=last.format.name, layout=last.layout.name, samples=last.samples - surplus)
-        channels = 1 if last.format.is_planar else last.layout.nb_channels
-        size = kept.samples * last.format.bytes * channels
-        for source, target in zip(last.planes, kept.planes, strict=True):
-            target.update(bytes(source)[:size].ljust(target.buffer_size, b"\0"))
-        kept.sample_rate, kept.pts, kept.time_base = last.sample_rate, last.pts, last.time_base
-        return kept
+        return (cut(last, samples=last.samples - surplus) or last) if surplus > 0 else last
 
     @staticmethod
     def _encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:

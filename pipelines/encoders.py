@@ -53,14 +53,6 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 
 SAMPLE_FORMATS: dict[str, str] = {"aac": "fltp", "libopus": "flt", "libmp3lame": "fltp", "flac": "s16"}
 
-AUDIO_BITRATES: dict[str, dict[int, int]] = {
-    "aac": {1: 96_000, 2: 160_000, 6: 384_000, 8: 512_000},
-    "opus": {1: 64_000, 2: 128_000, 6: 320_000, 8: 450_000},
-    "mp3": {1: 96_000, 2: 192_000},
-    "flac": {},
-}
-"""bit/s by channel count, where the user names none; lossless has none."""
-
 _SVT_PRESETS = dict(ultrafast=9, superfast=9, veryfast=8, faster=8, fast=7, medium=6, slow=5, slower=4, veryslow=3)
 _VPX_SPEEDS = dict(
     ultrafast=("realtime", 8), superfast=("realtime", 7), veryfast=("good", 5), faster=("good", 4), fast=("good", 3),

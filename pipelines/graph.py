@@ -12,8 +12,8 @@ from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
-from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Resample, Scale, ToneMap, Transpose
-from pipelines.rendition import AudioRendition, VideoRendition
+from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Scale, ToneMap, Transpose
+from pipelines.rendition import VideoRendition
 
 Step = tuple[str, dict[str, str]]
 """A filter of FFmpeg and its options."""
@@ -25,9 +25,6 @@ SWS_MATRIX = {
 """swscale's names for matrices; others are left to it."""
 
 ASPECT_TOLERANCE = Fraction(1, 100)
-
-RESAMPLER_GAP_SECONDS = 0.03
-"""Sound that is farther than this from where its time says is moved there: silence in, or samples out."""
 
 
 def _deinterlace(step: Deinterlace) -> list[Step]:
@@ -95,7 +92,7 @@ VIDEO_STEPS: dict[type[Any], Callable[[Any], list[Step]]] = {
 }
 
 
-class _Chain:
+class Chain:
     """One linear FFmpeg graph: a source, the steps, a sink."""
 
     def __init__(self, source: Step, steps: list[Step], sink: str) -> None:
@@ -119,6 +116,10 @@ class _Chain:
             except (BlockingIOError, av.error.EOFError):
                 return
 
+    def pull(self) -> Any:
+        """A frame of a source that needs no input."""
+        return self._sink.pull()
+
 
 class VideoGraph:
     """Filters decoded frames of one track into frames of one rendition: always its size and pixel format."""
@@ -129,7 +130,7 @@ class VideoGraph:
         self._sar = sample_aspect_ratio
         self._planned: tuple[int, int] | None = None
         self._key: tuple[Any, ...] | None = None
-        self._chain: _Chain | None = None
+        self._chain: Chain | None = None
 
     def push(self, frame: VideoFrame) -> Iterator[VideoFrame]:
         key = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
@@ -146,7 +147,7 @@ class VideoGraph:
         if chain is not None:
             yield from chain.push(None)
 
-    def _build(self, frame: VideoFrame) -> _Chain:
+    def _build(self, frame: VideoFrame) -> Chain:
         size = (frame.width, frame.height)
         if self._planned is None:
             self._planned = size
@@ -170,7 +171,7 @@ class VideoGraph:
             "range": str(int(frame.color_range)),
         }
         # a chain without steps still gives each rendition a frame of its own, whose times it may set
-        return _Chain(("buffer", source), steps or [("null", {})], "buffersink")
+        return Chain(("buffer", source), steps or [("null", {})], "buffersink")
 
     @staticmethod
     def _is_idle(step: Filter, frame: VideoFrame) -> bool:
@@ -206,68 +207,3 @@ class VideoGraph:
         if inner is None or inner == wanted:
             return None
         return ("pad", {"w": str(wanted[0]), "h": str(wanted[1]), "x": "(ow-iw)/2", "y": "(oh-ih)/2"})
-
-
-class AudioGraph:
-    """Filters decoded sound of one track into an encoder's format, from time 0 on and in time."""
-
-    def __init__(self, rendition: AudioRendition, *, end_samples: int | None) -> None:
-        self._resample = next(step for step in rendition.filters if isinstance(step, Resample))
-        self._end = end_samples
-        self._frame_size = 0
-        self._key: tuple[Any, ...] | None = None
-        self._chain: _Chain | None = None
-        self._started = False
-
-    def set_frame_size(self, samples: int) -> None:
-        """Frames come out with exactly this many samples (but the last); 0: as they come."""
-        self._frame_size = samples
-
-    def push(self, frame: AudioFrame) -> Iterator[AudioFrame]:
-        key = (frame.sample_rate, frame.format.name, frame.layout.name, frame.layout.nb_channels, frame.time_base)
-        if key != self._key:
-            yield from self.flush()
-            self._key = key
-            self._chain = self._build(frame)
-        assert self._chain is not None
-        yield from self._chain.push(frame)
-
-    def flush(self) -> Iterator[AudioFrame]:
-        chain, self._chain, self._key = self._chain, None, None
-        if chain is not None:
-            yield from chain.push(None)
-
-    def _build(self, frame: AudioFrame) -> _Chain:
-        step = self._resample
-        source = {
-            "sample_rate": str(frame.sample_rate),
-            "sample_fmt": frame.format.name,
-            "channel_layout": _buffer_layout(frame),
-            "time_base": str(frame.time_base),
-        }
-        resample = {
-            "osr": str(step.sample_rate),
-            "ochl": step.layout,
-            "osf": step.sample_format,
-            "async": "1",
-            "min_hard_comp": str(RESAMPLER_GAP_SECONDS),
-        }
-        if not self._started:
-            resample["first_pts"] = "0"
-            self._started = True
-        steps: list[Step] = [("aresample", resample)]
-        if self._end is not None:
-            steps.append(("atrim", {"end_pts": str(self._end)}))
-        chain = _Chain(("abuffer", source), steps, "abuffersink")
-        if self._frame_size:
-            chain.graph.set_audio_frame_size(self._frame_size)
-        return chain
-
-
-def _buffer_layout(frame: AudioFrame) -> str:
-    """The frame's layout by name; the usual one for its channel count where it says none."""
-    from pipelines.plan_audio import CHANNELS, DEFAULT_LAYOUTS
-
-    name = frame.layout.name
-    known = name in CHANNELS or "channels" not in name
-    return name if known else DEFAULT_LAYOUTS.get(frame.layout.nb_channels, name)

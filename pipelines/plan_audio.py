@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from pipelines import encoders
+from pipelines.audio_bitrates import POSSIBLE, usual_bitrate
 from pipelines.devices import Device
+from pipelines.downmix import LAYOUTS, carrier, has_place, is_identity, keeps, loudness_db, matrix, speakers
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import Resample
 from pipelines.rendition import AudioRendition
 from pipelines.source import AudioInfo
 from pipelines.spec import AUDIO_CODECS, AudioSpec
-
-CHANNELS: dict[str, int] = {
-    "mono": 1, "stereo": 2, "3.0": 3, "4.0": 4, "quad": 4, "5.0": 5, "5.1": 6, "6.1": 7, "7.1": 8,
-}  # fmt: skip
-
-SAME_PLACE: dict[str, str] = {
-    "downmix": "stereo", "5.0(side)": "5.0", "5.1(side)": "5.1", "quad(side)": "quad", "6.1(back)": "6.1",
-    "7.1(wide)": "7.1", "7.1(wide-side)": "7.1",
-}  # fmt: skip
-"""Layouts that differ from a delivery layout only in what the surround pair is called."""
-
-DEFAULT_LAYOUTS: dict[int, str] = {
-    1: "mono", 2: "stereo", 3: "3.0", 4: "quad", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1",
-}  # fmt: skip
 
 DELIVERY_RATE = 48_000
 """Lossy delivery goes no higher unless asked."""
@@ -37,16 +25,12 @@ def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Devic
     reasons = [f"{codec} by {encoder}" + ("" if spec.codec else f" ({container}'s usual codec)")]
     sample_rate = _sample_rate(spec, source, codec, reasons)
     layout = _layout(spec, source, codec, reasons)
-    sample_format = encoders.SAMPLE_FORMATS[encoder]
-    options: dict[str, str] = {}
-    if codec == "flac" and _is_deep(source):
-        sample_format = "s32"
-        reasons.append("24 bits kept")
-    bit_rate = None
-    if codec != "flac":
-        bit_rate = spec.bitrate or default_bitrate(codec, CHANNELS[layout], sample_rate)
-        options["b"] = str(bit_rate)
-        reasons.append(f"{bit_rate // 1000} kbit/s" + ("" if spec.bitrate else f", the usual for {layout}"))
+    sample_format = _sample_format(source, encoder, reasons)
+    bit_rate = _bitrate(spec, codec, layout, sample_rate, reasons)
+    options = {} if bit_rate is None else {"b": str(bit_rate)}
+    if codec == "opus" and len(LAYOUTS[layout]) > 2:
+        # the encoder's other way to place channels swaps those of 5.0 and 6.1
+        options["mapping_family"] = "1"
     return AudioRendition(
         stream=source.index,
         codec=codec,
@@ -82,44 +66,51 @@ def _sample_rate(spec: AudioSpec, source: AudioInfo, codec: str, reasons: list[s
     return chosen
 
 
-def normal_layout(source: AudioInfo) -> str:
-    """The source's layout under its delivery name; the usual one for the channel count where it is not said."""
-    layout = SAME_PLACE.get(source.layout, source.layout)
-    return layout if layout in CHANNELS else DEFAULT_LAYOUTS.get(source.channels, "stereo")
-
-
 def _layout(spec: AudioSpec, source: AudioInfo, codec: str, reasons: list[str]) -> str:
-    layout = normal_layout(source)
-    if layout != source.layout:
-        reasons.append(f"layout {source.layout} taken as {layout}")
     offered = encoders.LAYOUTS[codec]
     if spec.layout is not None and spec.layout not in offered:
         raise UnsupportedSpec(
             f"{codec} has no layout {spec.layout}; it has {', '.join(offered)}", stage="plan", codec=codec
         )
-    wanted = spec.layout or layout
-    if CHANNELS[wanted] > CHANNELS[layout]:
-        reasons.append(f"{layout} kept: channels are not invented")
-        wanted = layout
-    if wanted not in offered:
-        fewer = [name for name in offered if CHANNELS[name] <= CHANNELS[wanted]]
-        wanted = max(fewer, key=lambda name: CHANNELS[name])
-    if wanted != layout:
-        reasons.append(f"downmixed from {layout} to {wanted}")
+    names = speakers(source.layout, source.channels)
+    kept = carrier(names, offered)
+    wanted = spec.layout or kept
+    if len(LAYOUTS[wanted]) > max(len(has_place(names)), len(LAYOUTS[kept])):
+        reasons.append(f"{kept} kept: channels are not invented")
+        wanted = kept
+    known = source.layout if source.layout in LAYOUTS else f"{source.layout} ({' '.join(names)})"
+    gains = matrix(names, wanted)
+    if not keeps(wanted, names):
+        quieter = loudness_db(gains)
+        reasons.append(f"downmixed from {known} to {wanted}" + (f" at {quieter:.1f} dB" if quieter < -0.05 else ""))
+    elif len(gains) > len(names) or not is_identity(gains):
+        reasons.append(f"{known} put into {wanted}")
+    elif source.layout != wanted:
+        reasons.append(f"layout {source.layout} taken as {wanted}")
     return wanted
 
 
+def _sample_format(source: AudioInfo, encoder: str, reasons: list[str]) -> str:
+    if encoder != "flac" or not _is_deep(source):
+        return encoders.SAMPLE_FORMATS[encoder]
+    reasons.append("24 bits")
+    return "s32"
+
+
 def _is_deep(source: AudioInfo) -> bool:
-    deep_format = (source.sample_format or "").startswith(("s32", "flt", "dbl", "s64"))
-    lossy = source.codec in ("aac", "mp3", "opus", "vorbis", "ac3", "eac3", "mp2", "dts")
-    return (source.bits_per_sample or 0) > 16 or (deep_format and not lossy and source.bits_per_sample is None)
+    """Whether the source has more than 16 bits. What lossy codecs decode to is no more exact for being a float."""
+    return source.bits_per_sample is not None and source.bits_per_sample > 16
 
 
-def default_bitrate(codec: str, channels: int, sample_rate: int) -> int:
-    """bit/s for the channel count; less for low sample rates, which have less to carry."""
-    table = encoders.AUDIO_BITRATES[codec]
-    known = max(count for count in table if count <= channels)
-    bit_rate = table[known] * channels // known
-    if sample_rate < 32_000:
-        bit_rate = max(24_000, bit_rate * sample_rate // 48_000 // 8_000 * 8_000)
-    return bit_rate
+def _bitrate(spec: AudioSpec, codec: str, layout: str, sample_rate: int, reasons: list[str]) -> int | None:
+    channels = len(LAYOUTS[layout])
+    usual = usual_bitrate(codec, channels, sample_rate)
+    if usual is None:
+        return None
+    if spec.bitrate is None:
+        reasons.append(f"{usual // 1000} kbit/s, the usual for {layout}")
+        return usual
+    possible = POSSIBLE[codec](spec.bitrate, channels, sample_rate)
+    asked = "" if possible == spec.bitrate else f", the nearest to {spec.bitrate / 1000:g} at {sample_rate} Hz {layout}"
+    reasons.append(f"{possible // 1000} kbit/s{asked}")
+    return possible

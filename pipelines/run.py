@@ -21,12 +21,13 @@ from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.demux import Demuxer
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
 from pipelines.errors import Cancelled, OutOfMemory
-from pipelines.graph import AudioGraph, VideoGraph
+from pipelines.graph import VideoGraph
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
 from pipelines.mux import Writer
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
 from pipelines.result import Progress, Result
+from pipelines.sound_graph import AudioGraph
 from pipelines.source import Chapter, SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleTrack
 from pipelines.tally import Tally
@@ -156,8 +157,7 @@ class _Run:
         encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition, priming=priming)
         end = self.span.end
         samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
-        graph = AudioGraph(rendition, end_samples=samples)
-        graph.set_frame_size(encoder.frame_size)
+        graph = AudioGraph(rendition, frame_size=encoder.frame_size, end_samples=samples)
         self.tally.encoders[key] = encoder
         return AudioTarget(graph, encoder, writer)
 

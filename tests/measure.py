@@ -67,9 +67,13 @@ def decode_audio(path: Path, track: int = 0) -> DecodedAudio:
             if start is None:
                 start = (frame.pts or 0) * (frame.time_base or Fraction(1))
                 rate, layout = frame.sample_rate, frame.layout.name
-                resampler = av.AudioResampler(format="fltp", layout=frame.layout, rate=rate)
+                resampler = av.AudioResampler(format="flt", layout=frame.layout, rate=rate)
             assert resampler is not None
-            parts += [converted.to_ndarray().astype(np.float32) for converted in resampler.resample(frame)]
+            channels = frame.layout.nb_channels
+            parts += [
+                converted.to_ndarray().astype(np.float32).reshape(-1, channels).T
+                for converted in resampler.resample(frame)
+            ]
     if not parts:
         return DecodedAudio(np.zeros((0, 0), np.float32), rate, layout, Fraction(0))
     return DecodedAudio(np.concatenate(parts, axis=1), rate, layout, start or Fraction(0))

@@ -191,9 +191,9 @@ def encode_sound(stream: Any, tone: Tone, seconds: Fraction, start: Fraction) ->
     resampler = av.AudioResampler(format=context.format, layout=context.layout, rate=tone.sample_rate)
     time = start
     for at in range(0, samples.shape[1], size):
-        frame = AudioFrame.from_ndarray(
-            np.ascontiguousarray(samples[:, at : at + size]), format="fltp", layout=tone.layout
-        )
+        # packed: PyAV takes no planar arrays of 8 channels and more
+        packed = np.ascontiguousarray(samples[:, at : at + size].T).reshape(1, -1)
+        frame = AudioFrame.from_ndarray(packed, format="flt", layout=tone.layout)
         frame.sample_rate = tone.sample_rate
         frame.pts, frame.time_base = first + at, Fraction(1, tone.sample_rate)
         time = Fraction(first + at, tone.sample_rate)

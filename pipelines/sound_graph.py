@@ -1,0 +1,152 @@
+"""Decoded sound to an encoder's frames: rate, channels and format by FFmpeg's filters, its place by counting samples.
+
+A track's sound starts at time 0 of its output and goes on without holes: what is missing becomes silence, what comes
+twice is cut. Smaller deviations than a lost packet are the clock's, and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from av.audio.fifo import AudioFifo
+from av.audio.frame import AudioFrame
+
+from pipelines.downmix import LAYOUTS, Matrix, is_identity, matrix, speakers
+from pipelines.filters import Resample
+from pipelines.graph import Chain, Step
+from pipelines.rendition import AudioRendition
+from pipelines.timestamps import rescale
+
+DEVIATION_SECONDS = Fraction(19, 1000)
+"""Just below one packet of any usual codec (20 ms and more), and above what coarse clocks jitter by."""
+SILENCE_SAMPLES = 4096
+
+
+class AudioGraph:
+    """Filters decoded sound of one track into frames of one rendition, their times in samples."""
+
+    def __init__(self, rendition: AudioRendition, *, frame_size: int, end_samples: int | None) -> None:
+        """`frame_size`: samples of each frame but the last; 0: any number. `end_samples`: where a clip ends."""
+        self._resample = next(step for step in rendition.filters if isinstance(step, Resample))
+        self._tick = Fraction(1, rendition.sample_rate)
+        self._deviation = int(DEVIATION_SECONDS * rendition.sample_rate)
+        self._frame_size, self._end = frame_size, end_samples
+        self._key: tuple[Any, ...] | None = None
+        self._chain: Chain | None = None
+        self._fifo = AudioFifo()
+        self._written: int | None = None
+        self._read = 0
+
+    def push(self, frame: AudioFrame) -> Iterator[AudioFrame]:
+        key = (frame.sample_rate, frame.format.name, frame.layout.name, frame.time_base)
+        if key != self._key:
+            yield from self._drain()
+            self._key = key
+            self._chain = self._build(frame)
+        assert self._chain is not None
+        for converted in self._chain.push(frame):
+            yield from self._place(converted)
+
+    def flush(self) -> Iterator[AudioFrame]:
+        """What is still inside; the last frame may be shorter."""
+        yield from self._drain()
+        yield from self._take(partial=True)
+
+    def _drain(self) -> Iterator[AudioFrame]:
+        chain, self._chain, self._key = self._chain, None, None
+        if chain is not None:
+            for converted in chain.push(None):
+                yield from self._place(converted)
+
+    def _place(self, frame: AudioFrame) -> Iterator[AudioFrame]:
+        """Takes a converted frame at its time: after silence, cut, or as it follows."""
+        assert frame.pts is not None
+        assert frame.time_base is not None
+        at = rescale(frame.pts, frame.time_base, self._tick)
+        written = self._written or 0
+        apart = at - written
+        if self._written is None or abs(apart) > self._deviation:
+            for silence in self._silence(min(apart, (self._end or at) - written)):
+                self._write(silence)
+                yield from self._take()
+            rest = cut(frame, skip=-apart) if apart < 0 else frame
+            if rest is None:
+                return
+            frame = rest
+        self._write(frame)
+        yield from self._take()
+
+    def _write(self, frame: AudioFrame) -> None:
+        written = self._written or 0
+        if self._end is not None and written + frame.samples > self._end:
+            shorter = cut(frame, samples=self._end - written)
+            if shorter is None:
+                return
+            frame = shorter
+        frame.pts = None
+        self._fifo.write(frame)
+        self._written = written + frame.samples
+
+    def _take(self, *, partial: bool = False) -> Iterator[AudioFrame]:
+        while (frame := self._fifo.read(self._frame_size, partial)) is not None:
+            frame.pts, frame.time_base = self._read, self._tick
+            self._read += frame.samples
+            yield frame
+
+    def _silence(self, samples: int) -> Iterator[AudioFrame]:
+        """In pieces: a hole may last hours."""
+        if samples <= 0:
+            return
+        step = self._resample
+        source = {"r": str(step.sample_rate), "cl": step.layout, "n": str(SILENCE_SAMPLES)}
+        chain = Chain(("anullsrc", source), [("aformat", {"sample_fmts": step.sample_format})], "abuffersink")
+        while samples > 0:
+            piece = chain.pull()
+            kept = piece if piece.samples <= samples else cut(piece, samples=samples)
+            assert kept is not None
+            samples -= kept.samples
+            yield kept
+
+    def _build(self, frame: AudioFrame) -> Chain:
+        step = self._resample
+        names = speakers(frame.layout.name, frame.layout.nb_channels)
+        source = {
+            "sample_rate": str(frame.sample_rate),
+            "sample_fmt": frame.format.name,
+            "channel_layout": frame.layout.name,
+            "time_base": str(frame.time_base),
+        }
+        gains = matrix(names, step.layout)
+        # channels that only change their names are not touched: whole numbers stay exact
+        exact = [] if is_identity(gains) else [("aformat", {"sample_fmts": "fltp"})]
+        mix = [] if frame.layout.name == step.layout else [*exact, _pan(gains, step.layout)]
+        resample = {"osr": str(step.sample_rate), "osf": step.sample_format, "dither_method": "triangular_hp"}
+        return Chain(("abuffer", source), [*mix, ("aresample", resample)], "abuffersink")
+
+
+def _pan(gains: Matrix, layout: str) -> Step:
+    rows = (
+        f"{output}=" + ("+".join(f"{gain:.6f}*c{number}" for number, gain in enumerate(row) if gain) or "0*c0")
+        for output, row in zip(LAYOUTS[layout], gains, strict=True)
+    )
+    return ("pan", {"args": "|".join((layout, *rows))})
+
+
+def cut(frame: AudioFrame, *, skip: int = 0, samples: int | None = None) -> AudioFrame | None:
+    """A frame of the same sound without its first `skip` samples, and of at most `samples`; None: nothing is left."""
+    samples = frame.samples - skip if samples is None else min(samples, frame.samples - skip)
+    if samples <= 0:
+        return None
+    pts, frame.pts = frame.pts, None
+    fifo = AudioFifo()
+    fifo.write(frame)
+    if skip:
+        fifo.read(skip)
+    kept = fifo.read(samples)
+    assert kept is not None
+    frame.pts = pts
+    kept.pts = None if pts is None else pts + skip
+    kept.sample_rate, kept.time_base = frame.sample_rate, frame.time_base
+    return kept
