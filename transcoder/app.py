@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from typing import Protocol
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import RedirectResponse
 
-from transcoder.api import devices, events, health, jobs, metrics, outputs, presets, probe, problems, schema, uploads
+from transcoder.api import (
+    devices,
+    events,
+    health,
+    jobs,
+    links,
+    metrics,
+    outputs,
+    presets,
+    probe,
+    problems,
+    schema,
+    uploads,
+)
+from transcoder.api.auth import CHANGING, READING, Gate, gatekeeper
+from transcoder.api.headers import SecurityHeaders
+from transcoder.auth.authority import Authority
+from transcoder.auth.secret import server_secret
+from transcoder.auth.store import KeyStore
 from transcoder.observer import Observer
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
-ROUTERS = (jobs, events, outputs, uploads, probe, presets, devices, health, metrics)
+ROUTERS = (jobs, events, outputs, links, uploads, probe, presets, devices, health, metrics)
+
+EXPOSED_HEADERS = (
+    *("Location", "ETag", "Content-Range", "Content-Disposition", "Retry-After", "Tus-Resumable", "Tus-Version"),
+    *("Tus-Extension", "Tus-Max-Size", "Upload-Offset", "Upload-Length", "Upload-Expires"),
+)
+"""What a web page of another origin may read of an answer, besides the body."""
 
 _DESCRIPTION = """Media transcoding: files in, delivery formats out.
 
@@ -39,6 +65,9 @@ def create_app(settings: Settings, make_service: MakeService = Service) -> FastA
     async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
         async with make_service(settings, observer=telemetry) as service:
             app.state.service = service
+            app.state.gatekeeper = gatekeeper(
+                settings, Authority(KeyStore(service.database)), await _link_secret(settings, service)
+            )
             yield
 
     app = FastAPI(
@@ -56,8 +85,25 @@ def create_app(settings: Settings, make_service: MakeService = Service) -> FastA
     for module in ROUTERS:
         app.include_router(module.router)
     app.add_api_route("/", _front, include_in_schema=False)
+    # each is put around those before it
+    app.add_middleware(Gate)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=sorted(READING | CHANGING),
+            allow_headers=["*"],
+            expose_headers=EXPOSED_HEADERS,
+        )
     app.add_middleware(CountRequests, telemetry=telemetry)
+    app.add_middleware(SecurityHeaders)
     return app
+
+
+async def _link_secret(settings: Settings, service: Service) -> bytes:
+    if settings.link_secret is not None:
+        return settings.link_secret.get_secret_value().encode()
+    return await asyncio.to_thread(server_secret, service.storage.data_dir / "link.secret")
 
 
 async def _front() -> RedirectResponse:

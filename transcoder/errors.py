@@ -13,15 +13,20 @@ ServiceError
 ├── NoDevice              no_device             422  no device satisfies the job's device policy
 ├── PayloadTooLarge       payload_too_large     413
 ├── StorageFull           disk_full             507
+├── TooManyJobs           limit_jobs            429  of a tenant
+├── TooManyUploads        limit_uploads         429  of a tenant, at once
+├── TenantStorageFull     limit_storage         507  of a tenant
 └── ServiceUnavailable    service_unavailable   503
     ├── AlreadyRunning    already_running            another service owns the data folder
     └── SandboxMissing    sandbox_missing            children can't be confined, and have to be
 
-What goes wrong with an input's URL is in `transcoder.fetch` and `transcoder.addresses`.
+What goes wrong with an input's URL is in `transcoder.fetch` and `transcoder.addresses`; with who calls, in
+`transcoder.auth.errors`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
@@ -30,6 +35,7 @@ class ServiceError(Exception):
 
     code: ClassVar[str] = "internal"
     http_status: ClassVar[int] = 500
+    http_headers: Mapping[str, str] = {}
 
     def __init__(self, message: str, *, retryable: bool = False, **facts: Any) -> None:
         super().__init__(message)
@@ -95,6 +101,23 @@ class PayloadTooLarge(ServiceError):
 
 class StorageFull(ServiceError):
     code = "disk_full"
+    http_status = 507
+
+
+class TooManyJobs(ServiceError):
+    code = "limit_jobs"
+    http_status = 429
+    http_headers = {"Retry-After": "30"}
+
+
+class TooManyUploads(ServiceError):
+    code = "limit_uploads"
+    http_status = 429
+    http_headers = {"Retry-After": "5"}
+
+
+class TenantStorageFull(ServiceError):
+    code = "limit_storage"
     http_status = 507
 
 

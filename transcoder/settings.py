@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
@@ -24,6 +25,17 @@ def _split(value: object) -> object:
 
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split)]
+
+
+def _origin(value: str) -> str:
+    """An origin as browsers send it. Not `*`: every page of the web would be let in."""
+    if re.fullmatch(r"https?://[^/*\s]+", value) is None:
+        raise ValueError("an origin is written as https://name or https://name:port")
+    return value.lower()
+
+
+Names = Annotated[tuple[Annotated[str, AfterValidator(str.lower)], ...], NoDecode, BeforeValidator(_split)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], NoDecode, BeforeValidator(_split)]
 
 
 class Settings(BaseSettings):
@@ -81,6 +93,23 @@ class Settings(BaseSettings):
     max_frame_rate: float = Field(Limits().max_frame_rate, gt=0, description="Highest frame rate of an input.")
     max_work: float = Field(Limits().max_work, gt=0, description="Most frames × pixels that a job decodes.")
     max_output_bytes: int = Field(Limits().max_output_bytes, gt=0, description="Most bytes that a job writes.")
+
+    insecure: bool = Field(False, description="Let everyone who reaches the service use it when there are no API keys.")
+    allowed_hosts: Names = Field(
+        (), description="Host names besides loopback that a service without API keys answers to, such as a proxy's."
+    )
+    cors_origins: Origins = Field(
+        (), description="Origins whose web pages may call the API, such as https://media.example.org."
+    )
+    link_secret: SecretStr | None = Field(
+        None, min_length=32, description="Signs links; a secret that is made in the data folder when not given."
+    )
+    link_max_seconds: int = Field(7 * 86_400, ge=1, description="Longest life of a signed link.")
+    requests_per_second: float = Field(50.0, gt=0, description="Requests that an API key may make in the long run.")
+    requests_burst: int = Field(200, ge=1, description="Requests that an API key may make at once.")
+    max_queued_jobs: int = Field(100_000, ge=1, description="Most jobs that a tenant may have waiting.")
+    max_open_uploads: int = Field(64, ge=1, description="Most uploads that a tenant may send at once.")
+    max_stored_bytes: int = Field(1 << 40, gt=0, description="Most bytes that a tenant's uploads may hold.")
 
     @cached_property
     def limits(self) -> Limits:

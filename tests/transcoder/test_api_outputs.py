@@ -142,7 +142,7 @@ async def test_download_asks_the_browser_to_save(shared_api: Api) -> None:
 async def test_no_path_leads_out_of_the_jobs_files(shared_api: Api, file: str, path: str) -> None:
     reader, writer = await shared_api.connect()
     target = file.removesuffix("output.mp4") + path
-    writer.write(f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 404")
     assert b"application/problem+json" in answer

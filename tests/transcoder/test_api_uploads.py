@@ -82,7 +82,7 @@ async def test_upload_is_deleted_unless_a_job_needs_it(api: Api) -> None:
 
 async def test_announced_size_past_the_limit_is_refused_before_the_body(small: Api) -> None:
     reader, writer = await small.connect()
-    writer.write(b"PUT /v1/uploads/a HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n")
+    writer.write(b"PUT /v1/uploads/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n")
     status, body = await answer(reader)
     assert (status, json.loads(body)["code"]) == (413, "payload_too_large")
     writer.close()
@@ -94,7 +94,8 @@ async def test_endless_body_is_cut_off_at_the_limit(small: Api, method: str) -> 
     reader, writer = await small.connect()
     path, kind = ("/a", "application/octet-stream") if method == "PUT" else ("", "multipart/form-data; boundary=b")
     head = (
-        f"{method} /v1/uploads{path} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        f"{method} /v1/uploads{path} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Content-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     writer.write(head.encode())
     start = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
@@ -122,10 +123,11 @@ async def test_endless_body_is_cut_off_at_the_limit(small: Api, method: str) -> 
 @pytest.mark.parametrize(
     "head",
     [
-        "PUT /v1/uploads/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n",
-        "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n",
-        "POST /v1/probe HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n",
-        "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+        "PUT /v1/uploads/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n",
+        "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n",
+        "POST /v1/probe HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n",
+        "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n"
+        "Content-Type: multipart/form-data; boundary=b\r\n"
         '\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nmedia',
     ],
     ids=["upload", "json", "probe", "form"],
@@ -154,12 +156,12 @@ async def test_client_that_goes_away_leaves_nothing(api: Api, form: bool) -> Non
     _, writer = await api.connect()
     if form:
         writer.write(
-            b"POST /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+            b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\n"
             b"Content-Length: 9000000\r\n\r\n"
             b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
         )
     else:
-        writer.write(b"PUT /v1/uploads/a HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n")
+        writer.write(b"PUT /v1/uploads/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n")
     writer.write(b"a" * 3_000_000)
     await writer.drain()
     async with asyncio.timeout(10):

@@ -1,4 +1,4 @@
-"""What routes are given: the service, its settings, the tenant."""
+"""What routes are given: the service, its settings, who calls."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from transcoder.auth.errors import Unauthorized
+from transcoder.auth.principal import Principal
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.telemetry import Telemetry
-
-DEFAULT_TENANT = "default"
 
 
 def _service(request: Request) -> Service:
@@ -28,6 +28,26 @@ def _telemetry(request: Request) -> Telemetry:
     return telemetry
 
 
+def _caller(request: Request) -> Principal | None:
+    caller: Principal | None = request.state.principal
+    return caller
+
+
+def _principal(request: Request) -> Principal:
+    principal = _caller(request)
+    if principal is None:
+        raise Unauthorized("this call needs an API key", presented=False)
+    return principal
+
+
+def _tenant(request: Request) -> str:
+    return _principal(request).tenant
+
+
 ServiceOf = Annotated[Service, Depends(_service)]
 SettingsOf = Annotated[Settings, Depends(_settings)]
 TelemetryOf = Annotated[Telemetry, Depends(_telemetry)]
+PrincipalOf = Annotated[Principal, Depends(_principal)]
+TenantOf = Annotated[str, Depends(_tenant)]
+CallerOf = Annotated[Principal | None, Depends(_caller)]
+"""On what is public: None for someone without a key."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from pipelines.result import Progress
-from transcoder.api.context import DEFAULT_TENANT, ServiceOf
+from transcoder.api.context import ServiceOf, TenantOf
 from transcoder.api.problems import responses
 from transcoder.errors import JobNotFound
 from transcoder.jobs import Job, JobStatus
@@ -33,22 +33,24 @@ _EXAMPLE = 'id: 0\nevent: status\ndata: {"id": "000640…", "status": "running",
     },
     summary="Follow a job",
 )
-async def follow(service: ServiceOf, job_id: str) -> EventSourceResponse:
+async def follow(service: ServiceOf, tenant: TenantOf, job_id: str) -> EventSourceResponse:
     """Starts with the job as it is (`status` with the whole job, then `progress`), and goes on with `status`,
     `progress`, `attempt` and `log` as they happen. Ends when the job ended.
 
     Each connection starts with the job as it is, so a reader that reconnects needs no `Last-Event-ID`.
     """
     # an unknown job is a 404, which must be told before the stream starts
-    await service.get(job_id, DEFAULT_TENANT)
-    return EventSourceResponse(_news(service, job_id), ping=KEEP_ALIVE_SECONDS, send_timeout=SEND_SECONDS, sep="\n")
+    await service.get(job_id, tenant)
+    return EventSourceResponse(
+        _news(service, tenant, job_id), ping=KEEP_ALIVE_SECONDS, send_timeout=SEND_SECONDS, sep="\n"
+    )
 
 
-async def _news(service: Service, job_id: str) -> AsyncIterator[ServerSentEvent]:
+async def _news(service: Service, tenant: str, job_id: str) -> AsyncIterator[ServerSentEvent]:
     # subscribed before the job is read, so that nothing falls in between
     async with service.events.subscribe(job_id) as events:
         try:
-            job = await service.get(job_id, DEFAULT_TENANT)
+            job = await service.get(job_id, tenant)
             yield _event("status", job.model_dump_json(), 0)
             yield _event("progress", _progress(job).model_dump_json(), 0)
             if job.status.ended:

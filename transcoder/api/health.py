@@ -2,31 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.metadata import version
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
-from transcoder.api.context import ServiceOf
-from transcoder.service import Health
+from transcoder.api.context import CallerOf, ServiceOf
+from transcoder.sandbox import Mode
 
 router = APIRouter(tags=["operation"])
 
 
+class Sandbox(BaseModel):
+    """What confines the processes that read inputs. `landlock` is the kernel's version of it, 0: there is none."""
+
+    mode: Mode
+    landlock: int
+    seccomp: bool
+    network_namespace: bool
+    no_capabilities: bool
+    memory_bytes: int
+
+
 class Alive(BaseModel):
+    """`version` and `sandbox` are only told to those with a key."""
+
     status: str = "ok"
-    version: str
+    version: str | None = None
+    sandbox: Sandbox | None = None
 
 
-@router.get("/healthz", summary="Does the process answer")
-async def alive() -> Alive:
-    """For supervisors that restart what hangs; it asks nothing of the database."""
-    return Alive(version=version("transcoder"))
+class Ready(BaseModel):
+    """`database` and `engine` are only told to those with a key."""
+
+    ready: bool
+    database: bool | None = None
+    engine: bool | None = None
 
 
-@router.get("/readyz", responses={503: {"model": Health, "description": "Not now"}}, summary="Can it take jobs")
-async def ready(response: Response, service: ServiceOf) -> Health:
+@router.get("/healthz", response_model_exclude_none=True, summary="Does the process answer")
+async def alive(caller: CallerOf, service: ServiceOf) -> Alive:
+    """For supervisors that restart what hangs."""
+    if caller is None:
+        return Alive()
+    mode, memory_bytes = service.settings.sandbox, service.settings.child_memory_bytes
+    sandbox = Sandbox(mode=mode, memory_bytes=memory_bytes, **asdict(service.supervisor.layers))
+    return Alive(version=version("transcoder"), sandbox=sandbox)
+
+
+@router.get(
+    "/readyz",
+    response_model_exclude_none=True,
+    responses={503: {"model": Ready, "description": "Not now"}},
+    summary="Can it take jobs",
+)
+async def ready(response: Response, service: ServiceOf, caller: CallerOf) -> Ready:
     """For load balancers: 503 while the database or the engine does not work, and while the service stops."""
     health = await service.healthy()
     response.status_code = 200 if health.ready else 503
-    return health
+    return Ready(ready=health.ready) if caller is None else Ready.model_validate(health.model_dump())

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.spec import FileJob
 from transcoder.api.bodies import documented, json_body, parse_json, read_json, validated
-from transcoder.api.context import DEFAULT_TENANT, ServiceOf, TelemetryOf
+from transcoder.api.context import PrincipalOf, ServiceOf, TelemetryOf, TenantOf
 from transcoder.api.forms import Form, boundary_of
 from transcoder.api.problems import Fault, InvalidRequest, responses
 from transcoder.api.uploads import received_form
+from transcoder.auth.principal import Principal
 from transcoder.errors import Conflict
 from transcoder.jobs import Job, JobStatus
 from transcoder.service import Service
@@ -86,6 +87,7 @@ async def submit(
     response: Response,
     service: ServiceOf,
     telemetry: TelemetryOf,
+    principal: PrincipalOf,
     idempotency_key: IdempotencyKey = None,
 ) -> Job:
     """The job as JSON; or as a form (`curl -F file=@clip.mov -F preset=h264-720p`), whose file becomes the input.
@@ -95,12 +97,12 @@ async def submit(
     boundary = boundary_of(request.headers.get("content-type", ""))
     if boundary is None:
         value = await read_json(request)
-        job, created = await service.submit(
-            validated(FileJob, value), tenant=DEFAULT_TENANT, idempotency=_idempotency(idempotency_key, value)
+        job, created = await _submit(
+            service, principal, validated(FileJob, value), _idempotency(idempotency_key, value)
         )
     else:
-        async with received_form(request, boundary, service) as form:
-            job, created = await _submit_form(service, form, idempotency_key)
+        async with received_form(request, boundary, service, principal.tenant) as form:
+            job, created = await _submit_form(service, principal, form, idempotency_key)
         if created and form.file is not None:
             telemetry.upload_stored(form.file.size)
     response.status_code = 201 if created else 200
@@ -108,17 +110,26 @@ async def submit(
     return job
 
 
-async def _submit_form(service: Service, form: Form, idempotency_key: str | None) -> tuple[Job, bool]:
+async def _submit(
+    service: Service, principal: Principal, spec: FileJob, idempotency: Idempotency | None
+) -> tuple[Job, bool]:
+    principal.require_queue(spec.queue)
+    return await service.submit(spec, tenant=principal.tenant, idempotency=idempotency)
+
+
+async def _submit_form(
+    service: Service, principal: Principal, form: Form, idempotency_key: str | None
+) -> tuple[Job, bool]:
     """Submits what a form asks for. Its file is an upload of its own, unless the job already has one."""
     value = _form_spec(form)
     spec = validated(FileJob, value)
     if form.file is None:
-        return await service.submit(spec, tenant=DEFAULT_TENANT, idempotency=_idempotency(idempotency_key, value))
+        return await _submit(service, principal, spec, _idempotency(idempotency_key, value))
     # the file's id is new each time; what it holds is what makes two requests the same
     same = {**value, "input": {**value["input"], "upload": f"sha256:{form.file.sha256}"}}
-    job, created = await service.submit(spec, tenant=DEFAULT_TENANT, idempotency=_idempotency(idempotency_key, same))
+    job, created = await _submit(service, principal, spec, _idempotency(idempotency_key, same))
     if not created:
-        await service.delete_upload(form.file.id, DEFAULT_TENANT)
+        await service.delete_upload(form.file.id, principal.tenant)
     return job, created
 
 
@@ -150,20 +161,21 @@ def _idempotency(key: str | None, value: Any) -> Idempotency | None:
 @router.get("", responses=responses(400, 422), summary="List jobs, newest first")
 async def list_jobs(
     service: ServiceOf,
+    tenant: TenantOf,
     status: JobStatus | None = None,
     queue: Annotated[str | None, Query(max_length=63)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before")] = None,
 ) -> JobList:
     """Pages stay stable while jobs come and go."""
-    page = await service.list(tenant=DEFAULT_TENANT, status=status, queue=queue, limit=limit, cursor=cursor)
+    page = await service.list(tenant=tenant, status=status, queue=queue, limit=limit, cursor=cursor)
     return JobList(items=page.items, next=page.next)
 
 
 @router.get("/{job_id}", responses=responses(404), summary="One job")
-async def read_job(service: ServiceOf, job_id: str) -> Job:
+async def read_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
     """Status, progress, attempts with their devices and reasons, outputs, warnings, error."""
-    return await service.get(job_id, DEFAULT_TENANT)
+    return await service.get(job_id, tenant)
 
 
 @router.patch(
@@ -172,31 +184,33 @@ async def read_job(service: ServiceOf, job_id: str) -> Job:
     openapi_extra=documented(JobChange, {"priority": 10}),
     summary="Change the priority of a queued job",
 )
-async def change_job(service: ServiceOf, job_id: str, change: Annotated[JobChange, json_body(JobChange)]) -> Job:
+async def change_job(
+    service: ServiceOf, tenant: TenantOf, job_id: str, change: Annotated[JobChange, json_body(JobChange)]
+) -> Job:
     """409 once it has started."""
-    return await service.set_priority(job_id, change.priority, DEFAULT_TENANT)
+    return await service.set_priority(job_id, change.priority, tenant)
 
 
 @router.post("/{job_id}/cancel", responses=responses(404, 409), summary="Cancel a job")
-async def cancel_job(service: ServiceOf, job_id: str) -> Job:
+async def cancel_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
     """A queued job is cancelled at once; a running one stops within a second. 409 when it has completed or failed."""
-    return await service.cancel(job_id, DEFAULT_TENANT)
+    return await service.cancel(job_id, tenant)
 
 
 @router.post("/{job_id}/stop", responses=responses(404, 409), summary="Stop a stream job gracefully")
-async def stop_job(service: ServiceOf, job_id: str) -> Job:
+async def stop_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
     """409 for a job of a file, which ends by itself: cancel it instead."""
-    job = await service.get(job_id, DEFAULT_TENANT)
+    job = await service.get(job_id, tenant)
     raise Conflict(f"a {job.kind} job ends by itself; cancel it instead", job=job.id)
 
 
 @router.post("/{job_id}/retry", responses=responses(404, 409), summary="Run a job again")
-async def retry_job(service: ServiceOf, job_id: str) -> Job:
+async def retry_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
     """Only a failed or cancelled one; 409 otherwise. Its attempts so far stay on record."""
-    return await service.retry(job_id, DEFAULT_TENANT)
+    return await service.retry(job_id, tenant)
 
 
 @router.delete("/{job_id}", status_code=204, responses=responses(404, 409), summary="Delete a job and its files")
-async def delete_job(service: ServiceOf, job_id: str) -> None:
+async def delete_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> None:
     """409 while it runs."""
-    await service.delete(job_id, DEFAULT_TENANT)
+    await service.delete(job_id, tenant)

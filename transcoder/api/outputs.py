@@ -14,7 +14,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from transcoder.api.context import DEFAULT_TENANT, ServiceOf
+from transcoder.api.context import ServiceOf, TenantOf
+from transcoder.api.headers import shown_inline
 from transcoder.api.problems import NotFound, responses
 from transcoder.api.ranges import Ranges, Validators, satisfiable_ranges
 from transcoder.content_types import content_type
@@ -63,13 +64,14 @@ _FILE_DOCS: dict[int | str, dict[str, Any]] = {
 async def read_output(
     request: Request,
     service: ServiceOf,
+    tenant: TenantOf,
     job_id: str,
     path: str,
     download: Annotated[bool, Query(description="ask the browser to save the file")] = False,
 ) -> Response:
     """Supports Range, If-Range, If-None-Match, If-Modified-Since and HEAD; the ETag is the file's SHA-256."""
-    job = await service.get(job_id, DEFAULT_TENANT)
-    file = _listed(job, path)
+    job = await service.get(job_id, tenant)
+    file = listed(job, path)
     stored = service.storage.output_path(job.id, file.path)
     try:
         facts = await asyncio.to_thread(stored.stat)
@@ -82,19 +84,19 @@ async def read_output(
         "last-modified": validators.last_modified,
         # the browser asks again, and is answered with 304
         "cache-control": "private, no-cache",
-        "x-content-type-options": "nosniff",
     }
-    if download:
+    type_ = file.content_type or content_type(file.path)
+    if download or not shown_inline(type_):
         headers["content-disposition"] = attachment(Path(file.path).name)
     if validators.match(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
         return Response(status_code=304, headers=headers)
     ranges = None
     if request.method == "GET" and validators.allow_range(request.headers.get("if-range")):
         ranges = satisfiable_ranges(request.headers.get("range"), file.size)
-    return OutputFileResponse(stored, headers, file.content_type or content_type(file.path), facts, ranges)
+    return OutputFileResponse(stored, headers, type_, facts, ranges)
 
 
-def _listed(job: Job, path: str) -> OutputFile:
+def listed(job: Job, path: str) -> OutputFile:
     """Only what the job lists exists, so no path leads anywhere else."""
     for output in job.outputs:
         for file in output.files:
@@ -109,12 +111,12 @@ def _listed(job: Job, path: str) -> OutputFile:
     responses={200: {"description": "The log so far", "content": {"text/plain": {}}}, **responses(404)},
     summary="The log of a job's attempts",
 )
-async def read_log(service: ServiceOf, job_id: str) -> Response:
+async def read_log(service: ServiceOf, tenant: TenantOf, job_id: str) -> Response:
     """Lines that the attempts wrote so far; empty before the first one."""
-    job = await service.get(job_id, DEFAULT_TENANT)
+    job = await service.get(job_id, tenant)
     path = service.storage.log_path(job.id)
     size = await asyncio.to_thread(_size, path)
-    headers = {"x-content-type-options": "nosniff", "content-length": str(size), "cache-control": "no-store"}
+    headers = {"content-length": str(size), "cache-control": "no-store"}
     return StreamingResponse(_read(path, size), headers=headers, media_type="text/plain; charset=utf-8")
 
 

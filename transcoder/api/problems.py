@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from pipelines.errors import PipelineError
+from transcoder.api.headers import security_headers
 from transcoder.errors import ServiceError
 
 logger = logging.getLogger(__name__)
@@ -200,7 +201,7 @@ def install(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
     app.add_exception_handler(InvalidRequest, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(RangeNotSatisfiable, _out_of_range)  # type: ignore[arg-type]
-    app.add_exception_handler(ServiceError, _service_error)  # type: ignore[arg-type]
+    app.add_exception_handler(ServiceError, service_problem)  # type: ignore[arg-type]
     app.add_exception_handler(PipelineError, _pipeline_error)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _parameters)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _http_error)  # type: ignore[arg-type]
@@ -208,10 +209,17 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-async def _service_error(request: Request, error: ServiceError) -> Response:
+async def service_problem(request: Request, error: ServiceError) -> Response:
+    """What the service says to `error`."""
     if error.http_status >= 500:
         logger.warning("%s %s: %s", request.method, request.url.path, error.message)
-    return problem(error.http_status, error.code, _clean(request, error.message), facts=_facts(request, error.facts))
+    return problem(
+        error.http_status,
+        error.code,
+        _clean(request, error.message),
+        facts=_facts(request, error.facts),
+        headers=dict(error.http_headers),
+    )
 
 
 async def _invalid(request: Request, error: InvalidRequest) -> Response:
@@ -257,7 +265,9 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     # Starlette raises the error again after this answer, so that the server's log has it
-    return problem(500, "internal", "something went wrong inside; the service's log has the details")
+    # this answer is made outside of the middleware that adds them
+    headers = security_headers(request.url.path)
+    return problem(500, "internal", "something went wrong inside; the service's log has the details", headers=headers)
 
 
 def _clean(request: Request, text: str) -> str:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from transcoder.api.bodies import body_chunks
-from transcoder.api.context import DEFAULT_TENANT, ServiceOf, TelemetryOf
+from transcoder.api.context import ServiceOf, TelemetryOf, TenantOf
 from transcoder.api.forms import MAX_FIELD_BYTES, Form, boundary_of, receive_form
 from transcoder.api.problems import Fault, InvalidRequest, MalformedBody, responses
 from transcoder.errors import Conflict
@@ -63,7 +63,7 @@ _FORM_BODY = {
     summary="Upload a file as the raw body (curl -T)",
 )
 async def put_upload(
-    request: Request, response: Response, service: ServiceOf, telemetry: TelemetryOf, name: str
+    request: Request, response: Response, service: ServiceOf, telemetry: TelemetryOf, tenant: TenantOf, name: str
 ) -> Upload:
     """`name` is kept for people to read and may have any characters. Each call makes a new upload.
 
@@ -71,7 +71,7 @@ async def put_upload(
     """
     settings = service.settings
     chunks = body_chunks(request, max_bytes=settings.max_upload_bytes, idle_seconds=settings.upload_idle_seconds)
-    async with service.receive(name, DEFAULT_TENANT) as sink:
+    async with service.receive(name, tenant) as sink:
         async for chunk in chunks:
             await sink.write(chunk)
     return _stored(response, telemetry, sink.upload)
@@ -84,12 +84,14 @@ async def put_upload(
     responses=responses(400, 408, 413, 422, 507),
     summary="Upload a file as a form (curl -F file=@…)",
 )
-async def post_upload(request: Request, response: Response, service: ServiceOf, telemetry: TelemetryOf) -> Upload:
+async def post_upload(
+    request: Request, response: Response, service: ServiceOf, telemetry: TelemetryOf, tenant: TenantOf
+) -> Upload:
     """The file is in the form's field `file`."""
     boundary = boundary_of(request.headers.get("content-type", ""))
     if boundary is None:
         raise MalformedBody("the body is a form: multipart/form-data with the field file (or PUT the bytes)")
-    async with received_form(request, boundary, service) as form:
+    async with received_form(request, boundary, service, tenant) as form:
         unknown = [Fault(pointer=f"/{name}", detail="there is no such field") for name in form.fields]
         if unknown or form.file is None:
             missing = Fault(pointer="/file", detail="Field required")
@@ -98,15 +100,15 @@ async def post_upload(request: Request, response: Response, service: ServiceOf, 
 
 
 @router.get("/{upload_id}", responses=responses(404), summary="One upload")
-async def read_upload(service: ServiceOf, upload_id: str) -> Upload:
+async def read_upload(service: ServiceOf, tenant: TenantOf, upload_id: str) -> Upload:
     """Its name, size and SHA-256. Uploads that no job uses are deleted after a while."""
-    return await service.get_upload(upload_id, DEFAULT_TENANT)
+    return await service.get_upload(upload_id, tenant)
 
 
 @router.delete("/{upload_id}", status_code=204, responses=responses(404, 409), summary="Delete an upload")
-async def delete_upload(service: ServiceOf, upload_id: str) -> None:
+async def delete_upload(service: ServiceOf, tenant: TenantOf, upload_id: str) -> None:
     """409 while a job that is queued or running uses it."""
-    await service.delete_upload(upload_id, DEFAULT_TENANT)
+    await service.delete_upload(upload_id, tenant)
 
 
 def _stored(response: Response, telemetry: Telemetry, upload: Upload) -> Upload:
@@ -116,7 +118,7 @@ def _stored(response: Response, telemetry: Telemetry, upload: Upload) -> Upload:
 
 
 @asynccontextmanager
-async def received_form(request: Request, boundary: bytes, service: Service) -> AsyncGenerator[Form, None]:
+async def received_form(request: Request, boundary: bytes, service: Service, tenant: str) -> AsyncGenerator[Form, None]:
     """The request's form; its file is removed again when what is done with the form raises."""
     settings = service.settings
     chunks = body_chunks(
@@ -124,12 +126,12 @@ async def received_form(request: Request, boundary: bytes, service: Service) -> 
         max_bytes=settings.max_upload_bytes + _FORM_OVERHEAD_BYTES,
         idle_seconds=settings.upload_idle_seconds,
     )
-    form = await receive_form(chunks, boundary, partial(service.receive, tenant=DEFAULT_TENANT))
+    form = await receive_form(chunks, boundary, partial(service.receive, tenant=tenant))
     try:
         yield form
     except BaseException:
         if form.file is not None:
             # a job that was just made may have it
             with suppress(Conflict):
-                await service.delete_upload(form.file.id, DEFAULT_TENANT)
+                await service.delete_upload(form.file.id, tenant)
         raise

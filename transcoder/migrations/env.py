@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from alembic import context
 
-from transcoder.tables import metadata
+from transcoder.auth.tables import api_keys
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
+    # importing one table has imported them all
+    target_metadata=api_keys.metadata,
     # SQLite alters tables by making them anew
     render_as_batch=True,
 )

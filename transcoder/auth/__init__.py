@@ -1,0 +1,1 @@
+"""Who calls: API keys and their tenants, what a key may do, signed links, request rates."""
