@@ -25,6 +25,14 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 logger = logging.getLogger(__name__)
 
 
+def inside(folder: Path, path: str) -> Path:
+    """`path` in `folder`. VerifyFailed when it leads elsewhere: a process that was taken over may claim any file."""
+    place = folder / path
+    if os.path.realpath(place) != os.path.join(os.path.realpath(folder), path):
+        raise VerifyFailed("an output is not in its folder", stage="publish", file=path)
+    return place
+
+
 def settle_file(path: Path, fsync: Fsync, stopped: Callable[[], bool]) -> tuple[int, str]:
     """Size and SHA-256 of a regular file, after its bytes are on the disk. Links are refused.
 

@@ -180,7 +180,7 @@ class ForkServerProcess:
 
     def _take(self, reply: Reply) -> None:
         if reply.event == "ready":
-            self.layers = Layers(**(reply.layers or {}))  # type: ignore[arg-type] - JSON has them as they were
+            self.layers = Layers(**(reply.layers or {}))
             self._ready.set_result(None)
             return
         fork = self._forks.get(reply.id)

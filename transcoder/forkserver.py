@@ -22,7 +22,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from transcoder.child import run_request
 from transcoder.process import become_child, die_with_parent, ignore_stop_signals
@@ -56,7 +56,7 @@ class Reply:
     id: int = 0
     value: int = 0
     peak_memory_bytes: int = 0
-    layers: dict[str, int] | None = None
+    layers: dict[str, Any] | None = None
 
     def packet(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import Cancelled
-from transcoder.disk import Fsync, fsync_folder, publishing, remove, settle_file
+from transcoder.disk import Fsync, fsync_folder, inside, publishing, remove, settle_file
 from transcoder.ids import new_id
 from transcoder.names import display_name
 from transcoder.sink import PART_SUFFIX, UploadSink
@@ -109,7 +109,7 @@ class Storage:
         self, job_id: str, folder: Path, paths: Sequence[str], stopped: Callable[[], bool]
     ) -> tuple[PublishedFile, ...]:
         with publishing():
-            published = tuple(PublishedFile(path, *self._settle(folder / path, stopped)) for path in paths)
+            published = tuple(PublishedFile(path, *self._settle(inside(folder, path), stopped)) for path in paths)
             wanted = {folder / path for path in paths}
             for parent, _, names in os.walk(folder, topdown=False):
                 for name in names:
