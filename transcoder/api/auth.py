@@ -15,10 +15,10 @@ from transcoder.api.problems import service_problem
 from transcoder.auth.authority import Authority
 from transcoder.auth.errors import LinkExpired, Unauthorized
 from transcoder.auth.hosts import BrowserGuard
-from transcoder.auth.keys import Scope
 from transcoder.auth.links import SIGNATURE, LinkSigner
 from transcoder.auth.principal import LOCAL, Principal
 from transcoder.auth.rate_limit import Rate, TokenBuckets
+from transcoder.auth.scopes import Scope
 from transcoder.clock import utc_now
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.settings import Settings

@@ -8,22 +8,15 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
+
+from transcoder.auth.scopes import Scope
 
 ID_BYTES, SECRET_BYTES = 8, 32
 
 TENANT_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOKEN = re.compile(rf"tk_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SECRET_BYTES}}})")
-
-
-class Scope(StrEnum):
-    """What a key may do. `admin` includes the others."""
-
-    SUBMIT = "submit"
-    READ = "read"
-    ADMIN = "admin"
 
 
 class ApiKey(BaseModel):

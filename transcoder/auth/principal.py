@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from transcoder.auth.errors import Forbidden
-from transcoder.auth.keys import ApiKey, Scope
+from transcoder.auth.keys import ApiKey
+from transcoder.auth.scopes import Scope
 
 LOCAL_TENANT = "default"
 """The tenant of a service without keys."""

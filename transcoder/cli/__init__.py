@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from transcoder.cli import demo, inspect, jobs, run, serve
+from transcoder.cli import demo, inspect, jobs, keys, run, serve
 
 app = typer.Typer(
     name="transcoder",
@@ -41,3 +41,4 @@ app.command()(inspect.plan)
 app.command()(inspect.presets)
 app.command()(serve.serve)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(keys.app, name="keys")

@@ -24,9 +24,10 @@ QUIET_SECONDS = 120.0
 class Client:
     """Calls of one server. Every failure is a CommandError with the server's own code and words."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, api_key: str | None = None) -> None:
         self.server = server.rstrip("/")
-        self._http = httpx2.Client(base_url=self.server, timeout=TIMEOUT, follow_redirects=False)
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._http = httpx2.Client(base_url=self.server, headers=headers, timeout=TIMEOUT, follow_redirects=False)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from transcoder.cli.client import Client
 
 app = typer.Typer(
-    help="List, submit and steer the jobs of a running service.",
+    help="List, submit and steer the jobs of a running service. TRANSCODER_API_KEY has its API key.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -31,7 +32,15 @@ DEFAULT_SERVER = "http://127.0.0.1:8080"
 def _client(server: str) -> Client:
     from transcoder.cli.client import Client
 
-    return Client(server)
+    return Client(server, _api_key())
+
+
+def _api_key() -> str | None:
+    """From the environment only: what is typed as an option, other users of the machine can see."""
+    key = os.environ.get("TRANSCODER_API_KEY", "").strip()
+    if key and not (key.isascii() and key.isprintable()):
+        raise CommandError("invalid_request", "TRANSCODER_API_KEY is no API key: it has unprintable characters")
+    return key or None
 
 
 @app.command("list")

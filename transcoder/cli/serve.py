@@ -6,14 +6,13 @@ import logging
 import math
 import signal
 import socket
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transcoder.cli.failures import FAILED, CommandError, values_from
 from transcoder.cli.options import load_settings
-from transcoder.cli.screen import own_command
+from transcoder.cli.screen import own_command, say
 
 if TYPE_CHECKING:
     from transcoder.settings import Settings
@@ -25,6 +24,7 @@ def serve(
 ) -> None:
     """Run the service: HTTP API, queue and workers. Stops gracefully on Ctrl-C or SIGTERM."""
     settings = _with(load_settings(), host=host, port=port)
+    _check_reach(settings)
     listener = _listen(settings.host, settings.port)
     address = _address(settings.host, listener)
     _run(_with(settings, port=listener.getsockname()[1]), listener, address)
@@ -69,29 +69,31 @@ def _with(settings: Settings, *, host: str | None = None, port: int | None = Non
         return type(settings).model_validate(settings.model_dump() | changed)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket on a loopback address; CommandError where there can't be one."""
-    if not _is_loopback(host):
-        # without keys everyone who reaches the port may run jobs and read results
+def _check_reach(settings: Settings) -> None:
+    """CommandError when everyone who reaches the port could run jobs and read results."""
+    import asyncio
+
+    from transcoder.auth.hosts import is_loopback
+    from transcoder.auth.opening import keys_exist
+
+    if is_loopback(settings.host) or asyncio.run(keys_exist(settings)):
+        return
+    if not settings.insecure:
         raise CommandError(
             "not_loopback",
-            f"{host} is no loopback address, and there is no authentication yet: listen on 127.0.0.1 "
-            "and put a proxy that authenticates in front",
+            f"{settings.host} is no loopback address, and there are no API keys: make one with "
+            f"`{own_command()} keys create --name NAME`, or let everyone in with TRANSCODER_INSECURE=1",
         )
+    say(f"warning [insecure]: everyone who reaches {settings.host} may use this service: there are no API keys")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket; CommandError where there can't be one."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise CommandError("address_in_use", f"{host}:{port}: {error.strerror}", FAILED) from None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _address(host: str, listener: socket.socket) -> str:
