@@ -12,7 +12,7 @@ ID_PATTERN = re.compile(rf"[0-9a-f]{{{_TIME_DIGITS + _RANDOM_DIGITS}}}")
 
 
 class IdMaker:
-    """Microseconds since 1970 and 80 random bits, in hex. Ids of one maker rise strictly, even if the clock does not."""
+    """Microseconds since 1970 and 80 random bits, in hex. Ids of one maker rise even if the clock does not."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -60,7 +60,7 @@ class StubExecutor:
     runs: int = 0
     tasks: list[ChildTask] = field(default_factory=list)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
-    layers: Layers = Layers()
+    layers: Layers = field(default_factory=Layers)
 
     async def start(self) -> None: ...
 

@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from pipelines.errors import BadInput, Crashed, DeviceLost
 from tests.transcoder.slow_server import slow_server
 from tests.transcoder.stubs import CONTENT, PLAN, StubExecutor, ended, give_upload, job_for, running_service
-from transcoder import settlement
+from transcoder import attempts, settlement
 from transcoder.clock import utc_now
 from transcoder.jobs import Job, JobStatus
 from transcoder.retry import RetryPolicy
@@ -308,3 +310,21 @@ async def test_log_tells_each_attempt(tmp_path: Path) -> None:
         "attempt 2 starts on software",
         "attempt 2 completed",
     ]
+
+
+async def test_an_end_that_the_database_can_not_take_yet_is_settled_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, failures = settlement.settle, [OperationalError("UPDATE", {}, Exception("disk full"))] * 2
+
+    async def unlucky(*given: Any, **more: Any) -> JobStatus | None:
+        if failures:
+            raise failures.pop()
+        return await settle(*given, **more)
+
+    monkeypatch.setattr(settlement, "settle", unlucky)
+    monkeypatch.setattr(attempts, "SETTLE_PAUSE_SECONDS", (0.05,))
+    executor = StubExecutor()
+    async with running_service(tmp_path, executor) as service:
+        job = await run_job(service)
+    assert (job.status, executor.runs, failures) == (JobStatus.COMPLETED, 1, [])
