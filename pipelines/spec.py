@@ -26,11 +26,12 @@ from pipelines.rungs import (
     SubtitleSpec,
     VideoContainer,
 )
+from pipelines.webhook import Webhook
 
 __all__ = [
     "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CopyOutput", "DevicePolicy", "FileJob",
     "FileOutput", "Input", "JobSpec", "MkvOutput", "Model", "MovOutput", "Mp4Output", "Output", "Rung",
-    "SubtitleSpec", "TsOutput", "UniqueOutputs", "WebmOutput",
+    "SubtitleSpec", "TsOutput", "UniqueOutputs", "Webhook", "WebmOutput",
 ]  # fmt: skip
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._ -]{0,62}[A-Za-z0-9_-])?")
@@ -225,7 +226,7 @@ class FileJob(Model):
         description="share of the promised duration that may be missing before the job fails",
     )
     timeout_seconds: float | None = Field(None, gt=0, le=7 * 86_400, description="deadline of one attempt")
-    webhook: None = None
+    webhook: Webhook | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
 
     @model_validator(mode="after")

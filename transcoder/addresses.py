@@ -140,7 +140,7 @@ async def resolve_target(
 
     Raises DnsTimeout, and OSError when the name does not resolve.
     """
-    literal = _literal(target.host)
+    literal = parse_literal(target.host)
     if literal is not None:
         addresses: tuple[Address, ...] = (literal,)
     else:
@@ -162,7 +162,7 @@ async def resolve_target(
     return addresses
 
 
-def _literal(host: str) -> Address | None:
+def parse_literal(host: str) -> Address | None:
     try:
         return ip_address(host)
     except ValueError:

@@ -17,8 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipelines.devices import Device
 from pipelines.spec import DevicePolicy
 from transcoder.errors import NoDevice
+from transcoder.jobs import JobStatus
 from transcoder.retry import MAX_BACKOFF_SECONDS
 from transcoder.tables import attempts, jobs, tasks
+from transcoder.webhooks import outbox
 
 ANY, HARDWARE, SOFTWARE, PINNED = "any", "hardware", "software", "device:"
 
@@ -84,7 +86,9 @@ async def claim(connection: AsyncConnection, free: Sequence[FreeSlots], now: dat
     if not placed:
         return ()
     found = await connection.execute(
-        select(jobs.c.id, jobs.c.tenant, jobs.c.spec).where(jobs.c.id.in_([task.job_id for task, _ in placed]))
+        select(jobs.c.id, jobs.c.tenant, jobs.c.spec, jobs.c.started_at).where(
+            jobs.c.id.in_([task.job_id for task, _ in placed])
+        )
     )
     specs = {row.id: row for row in found}
     claims = tuple(
@@ -99,6 +103,8 @@ async def claim(connection: AsyncConnection, free: Sequence[FreeSlots], now: dat
         for task, device in placed
     )
     await _begin(connection, claims, [task.number for task, _ in placed], [task.requirement for task, _ in placed], now)
+    first = [job_id for job_id, row in specs.items() if row.started_at is None and row.spec.get("webhook")]
+    await outbox.record(connection, first, JobStatus.RUNNING, now)
     return claims
 
 

@@ -25,6 +25,7 @@ from transcoder.api import (
     problems,
     schema,
     uploads,
+    webhooks,
 )
 from transcoder.api.auth import CHANGING, READING, Gate, gatekeeper
 from transcoder.api.headers import SecurityHeaders
@@ -36,7 +37,7 @@ from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
-ROUTERS = (jobs, events, outputs, links, uploads, probe, presets, devices, health, metrics)
+ROUTERS = (jobs, events, outputs, links, webhooks, uploads, probe, presets, devices, health, metrics)
 
 EXPOSED_HEADERS = (
     *("Location", "ETag", "Content-Range", "Content-Disposition", "Retry-After", "Tus-Resumable", "Tus-Version"),

@@ -28,6 +28,7 @@ from pipelines.errors import DeadlineExceeded, DiskFull, LimitExceeded, OutputFa
 from transcoder.addresses import Address, BlockedAddress, Network, Resolve, Target, parse_url, resolve_target
 from transcoder.names import display_name, suggested_name
 from transcoder.pace import Pace
+from transcoder.pinned import PinnedBackend
 
 MAX_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -104,30 +105,6 @@ async def _resolve(place: Target, networks: tuple[Network, ...], resolve: Resolv
         ) from None
 
 
-class _PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the addresses that were checked, whatever host it is asked for. TLS still verifies the host."""
-
-    def __init__(self, addresses: tuple[Address, ...]) -> None:
-        self._addresses = addresses
-        self._sockets = httpcore2.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature of httpcore2
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        failure: httpcore2.NetworkError | httpcore2.TimeoutException | None = None
-        for address in self._addresses:
-            try:
-                return await self._sockets.connect_tcp(str(address), port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failure = error
-        raise failure or httpcore2.ConnectError("no address")
-
-
 @asynccontextmanager
 async def _get(
     place: Target, addresses: tuple[Address, ...], idle_seconds: float, ssl_context: ssl.SSLContext | None
@@ -147,7 +124,7 @@ async def _get(
     waits = {"connect": CONNECT_SECONDS, "read": idle_seconds, "write": idle_seconds, "pool": CONNECT_SECONDS}
     try:
         async with httpcore2.AsyncConnectionPool(
-            network_backend=_PinnedBackend(addresses), ssl_context=ssl_context, max_connections=1, http2=False
+            network_backend=PinnedBackend(addresses), ssl_context=ssl_context, max_connections=1, http2=False
         ) as pool:
             request = httpcore2.Request("GET", url, headers=headers, extensions={"timeout": waits})
             # a head that trickles in is a stall as well

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,13 +25,17 @@ class News:
     events: EventBus
     board: ProgressBoard
     observer: Observer
+    on_change: Callable[[], None] = lambda: None
+    """Told of every change of a job's status."""
 
     async def job_changed(self, job_id: str, tenant: str, *, attempt: bool = False) -> None:
         """The job's status has changed; with `attempt`, its latest attempt has begun or ended."""
+        self.on_change()
         if self.events.wanted(job_id):
             await self._tell(job_id, tenant, attempt=attempt, ended=False)
 
     async def job_ended(self, job_id: str, tenant: str, *, attempt: bool = False) -> None:
+        self.on_change()
         await self._tell(job_id, tenant, attempt=attempt, ended=True)
 
     async def _tell(self, job_id: str, tenant: str, *, attempt: bool, ended: bool) -> None:

@@ -43,6 +43,9 @@ from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
 from transcoder.supervise import Supervisor
 from transcoder.sweep import Sweeper
 from transcoder.uploads import UploadStore
+from transcoder.webhooks.courier import Courier, CourierSettings
+from transcoder.webhooks.deliveries import DeliveryStore
+from transcoder.webhooks.send import Sender, check_url
 
 LOCK_SECONDS = 5.0
 JOBS_AT_ONCE = 200
@@ -88,7 +91,9 @@ class Service:
         self._devices = tuple(devices) if devices is not None else (software_device(settings.software_slots),)
         self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
         self._board = ProgressBoard(self.store)
-        self._news = News(self.store, self.events, self._board, observer or Unobserved())
+        self.deliveries = DeliveryStore(self.database)
+        self.courier = _courier(settings, self.deliveries)
+        self._news = News(self.store, self.events, self._board, observer or Unobserved(), self.courier.wake)
         self._inputs = Inputs(
             storage=self.storage,
             uploads=self.uploads,
@@ -141,7 +146,7 @@ class Service:
             await self.supervisor.start()
             scope.push_async_callback(self.supervisor.close)
             self.supervisor.layers.log(self.settings.sandbox)
-            for work in (self._board.keep_saving(), self._sweeper.keep_sweeping()):
+            for work in (self._board.keep_saving(), self._sweeper.keep_sweeping(), self.courier.keep_delivering()):
                 scope.push_async_callback(_end, asyncio.create_task(work))
             await self._engine.start()
             scope.push_async_callback(self._stop)
@@ -176,6 +181,8 @@ class Service:
         resolved = resolve(spec, self.presets)
         requirement = admission.requirement(spec.device, self._devices)
         await self._inputs.check(spec.input)
+        if spec.webhook is not None:
+            check_url(spec.webhook.url, self.settings.allowed_networks)
         new = NewJob(new_id(), tenant, resolved, spec.preset, requirement, utc_now(), idempotency)
         added = await self._adding.submit(new)
         if isinstance(added, ServiceError):
@@ -274,6 +281,18 @@ class Service:
             logger.warning("the database does not answer", exc_info=True)
             return False
         return True
+
+
+def _courier(settings: Settings, store: DeliveryStore) -> Courier:
+    return Courier(
+        store,
+        Sender(settings.allowed_networks, settings.webhook_timeout_seconds),
+        CourierSettings(
+            settings.webhook_retry_seconds,
+            settings.webhook_keep_seconds,
+            None if settings.webhook_secret is None else settings.webhook_secret.get_secret_value(),
+        ),
+    )
 
 
 async def _end(task: asyncio.Task[None]) -> None:

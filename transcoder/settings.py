@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
 from transcoder.sandbox import Mode, machine_memory_bytes
+from transcoder.webhooks.secret import is_secret
 
 
 def _split(value: object) -> object:
@@ -23,7 +24,17 @@ def _split(value: object) -> object:
     return value
 
 
+def _check_secret(secret: SecretStr) -> SecretStr:
+    if not is_secret(secret.get_secret_value()):
+        raise ValueError("a webhook secret is whsec_ and 24 to 64 bytes in base64")
+    return secret
+
+
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)]
+Pauses = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=30 * 86_400)], ...], NoDecode, BeforeValidator(_split), Field(max_length=100)
+]
+SigningSecret = Annotated[SecretStr, AfterValidator(_check_secret)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -76,6 +87,17 @@ class Settings(BaseSettings):
     retry_backoff_seconds: float = Field(2.0, ge=0, description="Wait before the second attempt; doubles after that.")
     shutdown_seconds: float = Field(
         10.0, ge=0, description="Time that running attempts get to finish when the service stops."
+    )
+    webhook_secret: SigningSecret | None = Field(
+        None, description="Secret that webhooks are signed with, whsec_…; one for each tenant is made when not given."
+    )
+    webhook_retry_seconds: Pauses = Field(
+        (5, 30, 120, 600, 3600, 10_800, 21_600, 43_200),
+        description="Pauses between the tries to deliver a webhook; after the last one it is given up.",
+    )
+    webhook_timeout_seconds: float = Field(15.0, gt=0, le=300, description="Longest time of one try.")
+    webhook_keep_seconds: float = Field(
+        7 * 86_400.0, ge=0, description="How long the log of a webhook is kept after its end."
     )
     sandbox: Mode = Field(
         "auto",

@@ -18,6 +18,7 @@ from transcoder.jobs import Attempt, ErrorInfo, JobOutput, JobStatus
 from transcoder.records import attempt_from
 from transcoder.retry import LOST, Fail, RetryPolicy, decide
 from transcoder.tables import attempts, jobs, tasks
+from transcoder.webhooks import outbox
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ async def settle(
     kept = {"plan": plan, "stats": stats} if change.status.ended else {"plan": plan}
     values = {**change.job, **{name: value for name, value in kept.items() if value is not None}}
     await connection.execute(update(jobs).where(jobs.c.id == ticket.job_id).values(status=change.status, **values))
+    await outbox.record(connection, [ticket.job_id], change.status, now)
     return change.status
 
 

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from pipelines.spec import FileJob
+from transcoder.api.auth import PUBLIC
 from transcoder.api.bodies import request_schemas
 from transcoder.api.devices import DeviceChange
 from transcoder.api.jobs import JobChange
@@ -17,12 +18,18 @@ from transcoder.api.problems import Problem, responses
 TAGS = [
     {"name": "jobs", "description": "Submit, follow, cancel, retry"},
     {"name": "outputs", "description": "What jobs wrote"},
+    {"name": "webhooks", "description": "Being told what became of jobs"},
     {"name": "uploads", "description": "Inputs that are sent to the service"},
     {"name": "probe and plan", "description": "What an input is, and what would be done with it"},
     {"name": "presets", "description": "Named outputs"},
     {"name": "devices", "description": "What jobs run on"},
     {"name": "operation", "description": "Health and metrics"},
 ]
+
+SECURITY_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key: tk_…. A service without keys needs none."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+}
 
 BODIES = (FileJob, ProbeRequest, JobChange, DeviceChange)
 
@@ -50,8 +57,12 @@ def document(app: FastAPI) -> dict[str, Any]:
     components |= problem.pop("$defs", {})
     components["Problem"] = problem
     components |= request_schemas(BODIES)
-    for operations in schema["paths"].values():
+    schema["components"]["securitySchemes"] = SECURITY_SCHEMES
+    for path, operations in schema["paths"].items():
         for operation in operations.values():
+            if path not in PUBLIC:
+                operation["security"] = [{name: []} for name in SECURITY_SCHEMES]
+                operation["responses"] |= {str(status): text for status, text in responses(401, 403, 429).items()}
             if "422" in operation["responses"]:
                 operation["responses"] |= {str(status): text for status, text in responses(422).items()}
     return schema

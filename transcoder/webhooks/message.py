@@ -1,0 +1,34 @@
+"""What is told: the events, their bodies, and how they are signed (the Standard Webhooks specification)."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from standardwebhooks import Webhook
+
+from pipelines.webhook import WebhookEvent
+from transcoder.jobs import Job
+
+# the spec may name addresses with keys in them, and the plan is long: both are at the job's own address
+_UNTOLD = {"spec", "plan"}
+
+
+def body_of(event: WebhookEvent, job: Job, now: datetime) -> str:
+    """The body, in ASCII: the bytes that are signed are the bytes that are sent."""
+    told: dict[str, Any] = {
+        "type": event,
+        "timestamp": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "data": job.model_dump(mode="json", exclude=_UNTOLD),
+    }
+    return json.dumps(told, separators=(",", ":"))
+
+
+def signed_headers(secret: str, message_id: str, body: str, now: datetime) -> dict[str, str]:
+    """`now` is the moment of the try: receivers refuse old ones. The id is the same for all tries."""
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": Webhook(secret).sign(message_id, now.astimezone(UTC), body),
+    }
