@@ -13,7 +13,7 @@ from typing import Any
 from av.audio.fifo import AudioFifo
 from av.audio.frame import AudioFrame
 
-from pipelines.downmix import LAYOUTS, Matrix, is_identity, matrix, speakers
+from pipelines.downmix import LAYOUTS, Matrix, matrix, speakers
 from pipelines.filters import Resample
 from pipelines.graph import Chain, Step
 from pipelines.rendition import AudioRendition
@@ -118,20 +118,27 @@ class AudioGraph:
             "channel_layout": frame.layout.name,
             "time_base": str(frame.time_base),
         }
-        gains = matrix(names, step.layout)
-        # channels that only change their names are not touched: whole numbers stay exact
-        exact = [] if is_identity(gains) else [("aformat", {"sample_fmts": "fltp"})]
-        mix = [] if frame.layout.name == step.layout else [*exact, _pan(gains, step.layout)]
+        mix = [] if frame.layout.name == step.layout else _mix(matrix(names, step.layout), step.layout)
         resample = {"osr": str(step.sample_rate), "osf": step.sample_format, "dither_method": "triangular_hp"}
         return Chain(("abuffer", source), [*mix, ("aresample", resample)], "abuffersink")
 
 
-def _pan(gains: Matrix, layout: str) -> Step:
+def _mix(gains: Matrix, layout: str) -> list[Step]:
+    """The filters that apply a matrix. Channels that only change their places are moved whole: numbers stay exact."""
+    places = [_place_of(row) for row in gains]
+    if None not in places:
+        return [("channelmap", {"map": "|".join(map(str, places)), "channel_layout": layout})]
     rows = (
         f"{output}=" + ("+".join(f"{gain:.6f}*c{number}" for number, gain in enumerate(row) if gain) or "0*c0")
         for output, row in zip(LAYOUTS[layout], gains, strict=True)
     )
-    return ("pan", {"args": "|".join((layout, *rows))})
+    return [("aformat", {"sample_fmts": "fltp"}), ("pan", {"args": "|".join((layout, *rows))})]
+
+
+def _place_of(row: tuple[float, ...]) -> int | None:
+    """The one source channel that an output channel is, unchanged."""
+    heard = [number for number, gain in enumerate(row) if gain]
+    return heard[0] if len(heard) == 1 and row[heard[0]] == 1.0 else None
 
 
 def cut(frame: AudioFrame, *, skip: int = 0, samples: int | None = None) -> AudioFrame | None:
