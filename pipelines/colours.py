@@ -21,3 +21,34 @@ PRIMARIES_BY_NUMBER = {number: name for name, number in PRIMARIES.items()}
 TRANSFERS_BY_NUMBER = {number: name for name, number in TRANSFERS.items()}
 MATRICES_BY_NUMBER = {number: name for name, number in MATRICES.items()}
 RANGES_BY_NUMBER = {number: name for name, number in RANGES.items()}
+
+
+_RGB = (
+    "rgb", "bgr", "gbr", "argb", "abgr", "0rgb", "0bgr", "x2rgb", "x2bgr", "pal8", "xyz", "bayer",
+)  # fmt: skip
+_ALPHA = ("yuva", "rgba", "bgra", "argb", "abgr", "gbrap", "ya8", "ya16", "pal8", "vuya", "ayuv")
+_GRAY = ("gray", "mono", "ya8", "ya16")
+
+
+def is_rgb(pixel_format: str | None) -> bool:
+    return (pixel_format or "").startswith(_RGB)
+
+
+def has_alpha(pixel_format: str | None) -> bool:
+    return (pixel_format or "").startswith(_ALPHA)
+
+
+def is_gray(pixel_format: str | None) -> bool:
+    return (pixel_format or "").startswith(_GRAY)
+
+
+def is_full_unsaid(pixel_format: str | None) -> bool:
+    """Whether the format is full range where nothing is said: JPEG's formats, and grey (as PNG and JPEG have it)."""
+    return (pixel_format or "").startswith(("yuvj", *_GRAY))
+
+
+def guess_matrix(width: int, height: int) -> str:
+    """The matrix players assume where nothing is said: BT.709 for HD, BT.601 below (625 lines: its PAL twin)."""
+    if width >= 1280 or height > 576:
+        return "bt709"
+    return "bt470bg" if height in (576, 288) else "smpte170m"

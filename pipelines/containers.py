@@ -23,6 +23,8 @@ class Container:
     subtitle_codec: str | None = None
     """The encoder of the container's own kind of text subtitles."""
     cover_art: bool = False
+    display_matrix: bool = False
+    """Whether it says how players turn the picture."""
     chapters: bool = True
     time_base_denominator: int = 90_000
     """Ticks per second that video timing is kept with where the source's own are too coarse."""
@@ -38,12 +40,13 @@ CONTAINERS: dict[str, Container] = {
         "mp4", "mp4", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "av1", "vp9", "mpeg4", "mpeg2video", "mpeg1video"}),
         copies_audio=_MP4_AUDIO, copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", cover_art=True,
+        display_matrix=True,
     ),
     "mov": Container(
         "mov", "mov", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "mpeg4", "mpeg2video", "mjpeg", "prores", "dnxhd", "qtrle", "png"}),
         copies_audio=frozenset({"aac", "mp3", "ac3", "eac3", "alac"}) | _PCM,
-        copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text",
+        copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", display_matrix=True,
     ),
     "mkv": Container(
         "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,

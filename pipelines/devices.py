@@ -6,7 +6,7 @@ from typing import Literal
 
 import av
 
-from pipelines.encoders import PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
+from pipelines.encoders import MAX_SIZES, MIN_SIDES, PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
 from pipelines.source import Facts
 
 SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
@@ -66,4 +66,6 @@ def _software_encoder(codec: str, name: str) -> Capability | None:
         bit_depth=10 if any("10" in format for format in offered) else 8,
         rate_controls=software_rate_controls(name),
         pixel_formats=offered,
+        min_size=(MIN_SIDES[name], MIN_SIDES[name]) if name in MIN_SIDES else None,
+        max_size=MAX_SIZES.get(name),
     )

@@ -17,6 +17,8 @@ from pipelines.errors import EncoderRejected
 from pipelines.rendition import AudioRendition, SubtitleRendition, VideoRendition
 
 MAX_THREADS = 16
+PROGRESSIVE = 1
+"""AVFieldOrder."""
 EXPLICIT_THREADS = ("libvpx-vp9",)
 """Encoders that take no thread count as one thread."""
 
@@ -55,6 +57,11 @@ def add_video_stream(container: OutputContainer, rendition: VideoRendition, time
     context.thread_type = "AUTO"
     if rendition.encoder in EXPLICIT_THREADS:
         context.thread_count = min(MAX_THREADS, os.cpu_count() or 1)
+    context.field_order = PROGRESSIVE
+    if rendition.rotation or rendition.mirrored:
+        # PyAV turns counter-clockwise and mirrors afterwards
+        turn = rendition.rotation if rendition.mirrored else -rendition.rotation
+        stream.set_display_rotation(turn, hflip=rendition.mirrored)
     if rendition.codec_tag is not None:
         context.codec_tag = rendition.codec_tag
     open_encoder(context, rendition.encoder)

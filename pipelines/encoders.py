@@ -36,6 +36,10 @@ PIXEL_FORMATS: dict[str, tuple[str, ...]] = {
     "libvpx-vp9": ("yuv420p", "yuv422p", "yuv444p", "yuv420p10le", "yuv422p10le", "yuv444p10le"),
 }
 
+MIN_SIDES: dict[str, int] = {"libx264": 2, "libx265": 16, "libsvtav1": 4, "libvpx-vp9": 2}
+"""Pixels; measured. Even, as 4:2:0 needs it."""
+MAX_SIZES: dict[str, tuple[int, int]] = {"libx264": (16384, 16384), "libsvtav1": (16384, 8704)}
+
 SAMPLE_RATES: dict[str, tuple[int, ...]] = {
     "aac": (48000, 44100, 96000, 88200, 64000, 32000, 24000, 22050, 16000, 12000, 11025, 8000),
     "opus": (48000, 24000, 16000, 12000, 8000),

@@ -44,20 +44,25 @@ class Scale(Facts):
 
 
 class ToneMap(Facts):
-    """PQ or HLG with BT.2020 primaries to BT.709 SDR of the pixel format given."""
+    """PQ or HLG to BT.709 SDR, to a size and pixel format in one step."""
 
     kind: Literal["tonemap"] = "tonemap"
     width: int
     height: int
     pixel_format: str
     transfer: Literal["smpte2084", "arib-std-b67"]
+    primaries: str = "bt2020"
+    in_matrix: str | None = "bt2020nc"
+    in_range: Range = "tv"
 
 
 class Flatten(Facts):
-    """Alpha is laid over black."""
+    """Straight (not premultiplied) alpha is laid over black; what comes out is RGB without alpha."""
 
     kind: Literal["flatten"] = "flatten"
     bit_depth: int = 8
+    in_matrix: str | None = None
+    in_range: Range | None = None
 
 
 class Transpose(Facts):
@@ -66,6 +71,22 @@ class Transpose(Facts):
     kind: Literal["transpose"] = "transpose"
     degrees: Literal[0, 90, 180, 270]
     mirror: bool = False
+
+
+class Pad(Facts):
+    """Black around the picture, up to a size; the picture in its middle."""
+
+    kind: Literal["pad"] = "pad"
+    width: int
+    height: int
+
+
+class Retag(Facts):
+    """Frames are called what they are; no pixel changes."""
+
+    kind: Literal["retag"] = "retag"
+    range: Range | None = None
+    progressive: bool = False
 
 
 class Resample(Facts):
@@ -78,6 +99,6 @@ class Resample(Facts):
 
 
 Filter = Annotated[
-    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Resample,
+    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Pad | Retag | Resample,
     Field(discriminator="kind"),
 ]

@@ -12,7 +12,9 @@ from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
-from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Scale, ToneMap, Transpose
+from pipelines.conform import conform
+from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Pad, Retag, Scale, ToneMap, Transpose
+from pipelines.picture_facts import picture_of
 from pipelines.rendition import VideoRendition
 
 Step = tuple[str, dict[str, str]]
@@ -24,8 +26,6 @@ SWS_MATRIX = {
 }  # fmt: skip
 """swscale's names for matrices; others are left to it."""
 
-ASPECT_TOLERANCE = Fraction(1, 100)
-
 
 def _deinterlace(step: Deinterlace) -> list[Step]:
     parity = {"top": "tff", "bottom": "bff", "auto": "auto"}[step.field_first]
@@ -34,7 +34,13 @@ def _deinterlace(step: Deinterlace) -> list[Step]:
 
 def _flatten(step: Flatten) -> list[Step]:
     planar = "gbrap" if step.bit_depth <= 8 else "gbrap16le"
+    options = {"out_range": "pc"}
+    if step.in_matrix in SWS_MATRIX:
+        options["in_color_matrix"] = SWS_MATRIX[step.in_matrix]
+    if step.in_range is not None:
+        options["in_range"] = step.in_range
     return [
+        ("scale", options),
         ("format", {"pix_fmts": planar}),
         ("premultiply", {"inplace": "1"}),
         ("format", {"pix_fmts": planar.replace("gbrap", "gbrp")}),
@@ -52,24 +58,34 @@ def _scale(step: Scale) -> list[Step]:
 
 
 def _tone_map(step: ToneMap) -> list[Step]:
-    return [
-        (
-            "scale",
-            {
-                "w": str(step.width),
-                "h": str(step.height),
-                "in_primaries": "bt2020",
-                "in_transfer": step.transfer,
-                "in_color_matrix": "bt2020",
-                "out_primaries": "bt709",
-                "out_transfer": "bt709",
-                "out_color_matrix": "bt709",
-                "out_range": "tv",
-                "intent": "perceptual",
-            },
-        ),
-        ("format", {"pix_fmts": step.pixel_format}),
-    ]
+    options = {
+        "w": str(step.width),
+        "h": str(step.height),
+        "in_primaries": step.primaries,
+        "in_transfer": step.transfer,
+        "in_range": step.in_range,
+        "out_primaries": "bt709",
+        "out_transfer": "bt709",
+        "out_color_matrix": "bt709",
+        "out_range": "tv",
+        "intent": "perceptual",
+    }
+    if step.in_matrix in SWS_MATRIX:
+        options["in_color_matrix"] = SWS_MATRIX[step.in_matrix]
+    return [("scale", options), ("format", {"pix_fmts": step.pixel_format})]
+
+
+def _pad(step: Pad) -> list[Step]:
+    return [("pad", {"w": str(step.width), "h": str(step.height), "x": "(ow-iw)/2", "y": "(oh-ih)/2"})]
+
+
+def _retag(step: Retag) -> list[Step]:
+    options: dict[str, str] = {}
+    if step.range is not None:
+        options["range"] = step.range
+    if step.progressive:
+        options["field_mode"] = "prog"
+    return [("setparams", options)]
 
 
 def _transpose(step: Transpose) -> list[Step]:
@@ -89,7 +105,14 @@ VIDEO_STEPS: dict[type[Any], Callable[[Any], list[Step]]] = {
     Scale: _scale,
     ToneMap: _tone_map,
     Transpose: _transpose,
+    Pad: _pad,
+    Retag: _retag,
 }
+
+
+def is_about_fields(step: Filter) -> bool:
+    """Whether a step follows from how the track is scanned, and not from a picture's size or format."""
+    return isinstance(step, Deinterlace) or (isinstance(step, Retag) and step.progressive)
 
 
 class Chain:
@@ -122,22 +145,29 @@ class Chain:
 
 
 class VideoGraph:
-    """Filters decoded frames of one track into frames of one rendition: always its size and pixel format."""
+    """Filters decoded frames of one track into frames of one rendition: always its size and pixel format.
+
+    `time_base` is that of the frames that come out. The plan's filters are for the pictures that the probe saw; a
+    picture that differs from the first is fitted into the rendition by the same rule.
+    """
 
     def __init__(self, rendition: VideoRendition, time_base: Fraction, sample_aspect_ratio: Fraction) -> None:
         self._rendition = rendition
-        self._time_base = time_base
+        self._source_time_base = time_base
         self._sar = sample_aspect_ratio
-        self._planned: tuple[int, int] | None = None
+        self._fields = tuple(step for step in rendition.filters if is_about_fields(step))
+        bob = any(isinstance(step, Deinterlace) and step.bob for step in self._fields)
+        self.time_base = time_base / 2 if bob else time_base
+        self._planned: tuple[Any, ...] | None = None
         self._key: tuple[Any, ...] | None = None
         self._chain: Chain | None = None
 
     def push(self, frame: VideoFrame) -> Iterator[VideoFrame]:
-        key = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
+        key = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.opaque)
         if key != self._key:
             yield from self.flush()
             self._key = key
-            self._chain = self._build(frame)
+            self._chain = self._build(frame, key)
         assert self._chain is not None
         yield from self._chain.push(frame)
 
@@ -147,26 +177,25 @@ class VideoGraph:
         if chain is not None:
             yield from chain.push(None)
 
-    def _build(self, frame: VideoFrame) -> Chain:
-        size = (frame.width, frame.height)
+    def _build(self, frame: VideoFrame, key: tuple[Any, ...]) -> Chain:
         if self._planned is None:
-            self._planned = size
+            self._planned = key
         filters = self._rendition.filters
-        if size != self._planned:
-            filters = self._refit(size)
+        sar = frame.opaque if isinstance(frame.opaque, Fraction) else self._sar
+        if key != self._planned:
+            picture = picture_of(frame, sar)
+            filters = (*self._fields, *conform(picture, self._rendition.canvas))
         steps = [
             step
             for planned in filters
             if not self._is_idle(planned, frame)
             for step in VIDEO_STEPS[type(planned)](planned)
         ]
-        if size != self._planned and (padding := self._padding(filters)):
-            steps.append(padding)
         source = {
             "video_size": f"{frame.width}x{frame.height}",
             "pix_fmt": frame.format.name,
-            "time_base": str(self._time_base),
-            "pixel_aspect": str(self._sar),
+            "time_base": str(self._source_time_base),
+            "pixel_aspect": str(sar),
             "colorspace": str(int(frame.colorspace)),
             "range": str(int(frame.color_range)),
         }
@@ -182,28 +211,3 @@ class VideoGraph:
             and step.in_range == step.out_range
             and step.in_matrix == step.out_matrix
         )
-
-    def _refit(self, size: tuple[int, int]) -> tuple[Filter, ...]:
-        """Filters for a source that changed its size: fitted into the planned size with its aspect kept."""
-        refitted: list[Filter] = []
-        for step in self._rendition.filters:
-            if isinstance(step, Crop):
-                continue
-            if isinstance(step, Scale | ToneMap):
-                width, height = step.width, step.height
-                scale = min(Fraction(width) / (size[0] * self._sar), Fraction(height) / size[1])
-                fitted = [max(2, 2 * round(side * scale / 2)) for side in (size[0] * self._sar, Fraction(size[1]))]
-                inside = (min(fitted[0], width), min(fitted[1], height))
-                step = step.model_copy(update={"width": inside[0], "height": inside[1]})
-            refitted.append(step)
-        return tuple(refitted)
-
-    def _padding(self, filters: tuple[Filter, ...]) -> Step | None:
-        inner = next(((s.width, s.height) for s in filters if isinstance(s, Scale | ToneMap)), None)
-        turned = any(isinstance(s, Transpose) and s.degrees in (90, 270) for s in filters)
-        if inner is not None and turned:
-            inner = (inner[1], inner[0])
-        wanted = (self._rendition.width, self._rendition.height)
-        if inner is None or inner == wanted:
-            return None
-        return ("pad", {"w": str(wanted[0]), "h": str(wanted[1]), "x": "(ow-iw)/2", "y": "(oh-ih)/2"})

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 from pipelines.colours import MATRICES_BY_NUMBER, PRIMARIES_BY_NUMBER, RANGES_BY_NUMBER, TRANSFERS_BY_NUMBER
+from pipelines.conform import Picture
 from pipelines.source import Colour, MasteringDisplay
 
 FieldOrder = Literal["progressive", "tt", "bb", "tb", "bt"]
@@ -21,6 +23,32 @@ _MASTERING = struct.Struct("=20i2i")
 """AVMasteringDisplayMetadata: rationals of red, green, blue, white (x, y), lowest and highest luminance; two flags."""
 _LIGHT_LEVEL = struct.Struct("=2I")
 _MATRIX = struct.Struct("=9i")
+
+
+WIDEST_ASPECT = 16
+
+
+def plausible_aspect(*told: Fraction | None) -> Fraction:
+    """The first sample aspect ratio that makes sense; 1 where none does."""
+    sensible = (ratio for ratio in told if ratio and Fraction(1, WIDEST_ASPECT) <= ratio <= WIDEST_ASPECT)
+    return next(sensible, Fraction(1))
+
+
+class AspectWatch:
+    """Frames after a change of a track's sample aspect ratio carry the new one as their `opaque`: PyAV's don't tell."""
+
+    def __init__(self) -> None:
+        self._first: Fraction | None = None
+        self._started = self._changed = False
+
+    def tell(self, frames: Sequence[Any], aspect: Fraction | None) -> None:
+        """`aspect` is the decoder's after it gave `frames`."""
+        if not self._started:
+            self._started, self._first = True, aspect
+        self._changed = self._changed or aspect != self._first
+        if self._changed:
+            for frame in frames:
+                frame.opaque = plausible_aspect(aspect)
 
 
 def side_data(frame: Any) -> dict[str, bytes]:
@@ -89,6 +117,21 @@ def orientation(frame: Any) -> tuple[int, bool]:
         return 0, False
     # x' = ax + cy, y' = bx + dy: the second row is (-sin, cos) of the angle whether mirrored or not
     return round(math.degrees(math.atan2(-c, d)) / 90) * 90 % 360, a * d - b * c < 0
+
+
+def picture_of(frame: Any, sample_aspect_ratio: Fraction) -> Picture:
+    """A decoded frame as conversions see it."""
+    rotation, mirrored = orientation(frame)
+    return Picture(
+        width=frame.width,
+        height=frame.height,
+        pixel_format=frame.format.name,
+        bit_depth=frame.format.components[0].bits,
+        sample_aspect_ratio=sample_aspect_ratio,
+        rotation=rotation,
+        mirrored=mirrored,
+        colour=colour_of(frame, None),
+    )
 
 
 def field_order(frames: Sequence[Any], context: Any) -> FieldOrder | None:

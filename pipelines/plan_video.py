@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
+from typing import Literal
 
 from pipelines import encoders, ladder
+from pipelines.colours import is_full_unsaid, is_rgb
+from pipelines.conform import Canvas, Picture, conform, picture_matrix, picture_range
+from pipelines.containers import CONTAINERS
 from pipelines.devices import Capability, Device
 from pipelines.errors import UnsupportedSpec
-from pipelines.filters import (
-    Crop,
-    Deinterlace,
-    Filter,
-    Flatten,
-    Scale,
-    ToneMap,
-    Transpose,
-)
+from pipelines.filters import Deinterlace, Filter, Retag
 from pipelines.rendition import VideoRendition
 from pipelines.source import Colour, VideoInfo
 from pipelines.spec import VIDEO_CODECS, Rung
@@ -26,6 +22,13 @@ ASSUMED_RATE = Fraction(25)
 
 DEEP_CODECS = ("hevc", "av1")
 """Codecs whose usual players take 10 bits: a deep source stays deep."""
+
+SDR_COMPANIONS: dict[str, tuple[str, str]] = {
+    "bt709": ("bt709", "bt709"),
+    "bt470bg": ("bt470bg", "smpte170m"),
+    "smpte170m": ("smpte170m", "smpte170m"),
+}
+"""Primaries and transfer that go with a matrix, where the source does not say."""
 
 
 def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) -> VideoRendition:
@@ -37,29 +40,20 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) ->
         raise UnsupportedSpec(f"this FFmpeg has no {encoder}", stage="plan", encoder=encoder)
     reasons = [f"{codec} by {encoder} in software" + ("" if rung.codec else f" ({container}'s usual codec)")]
 
+    picture = _picture(source)
     pixel_format = _pixel_format(rung, codec, capability, source, reasons)
-    colour, tone_map = _colour(source, pixel_format, reasons)
-    size, turned = _size(rung, source, reasons)
-    rate = rung.frame_rate or source.frame_rate or ASSUMED_RATE
-    if source.frame_rate is None and rung.frame_rate is None:
-        reasons.append("source rate unknown: source timing is kept, GOP counted at 25 fps")
-
-    filters: list[Filter] = []
-    if source.field_order not in (None, "progressive"):
-        first: dict[str | None, str] = {"tt": "top", "bt": "top", "bb": "bottom", "tb": "bottom"}
-        filters.append(Deinterlace(field_first=first.get(source.field_order, "auto")))
-        reasons.append(f"interlaced source ({source.field_order}): deinterlaced, one frame per frame")
-    if rung.frame_rate is not None:
-        reasons.append(f"constant {float(rate):.6g} fps as asked")
-    filters += _picture_filters(source, size, pixel_format, colour, tone_map)
-
-    turn = source.rotation in (90, 270)
-    width, height = (size.height, size.width) if turn else (size.width, size.height)
-    sar = size.sample_aspect_ratio
-    if turn and sar != 1:
-        sar = 1 / sar
-    if turned or source.rotation or source.mirrored:
-        reasons.append(f"turned {source.rotation}° clockwise" + (" and mirrored" if source.mirrored else ""))
+    keeps_rotation = _keeps_rotation(rung, source, container, reasons)
+    width, height, aspect = _size(rung, source, capability, keeps_rotation, reasons)
+    canvas = Canvas(
+        width=width,
+        height=height,
+        pixel_format=pixel_format,
+        sample_aspect_ratio=aspect,
+        colour=_colour(picture, pixel_format, reasons),
+        keeps_rotation=keeps_rotation,
+    )
+    fields = _fields(rung, source, reasons)
+    rate = _rate(rung, source, fields, reasons)
 
     rate_control = rung.rate_control or encoders.default_rate_control(codec)
     if rung.rate_control is None:
@@ -68,7 +62,7 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) ->
     options = encoders.merge(
         encoders.SPEED_OPTIONS[encoder](rung.speed),
         encoders.rate_options(encoder, rate_control),
-        encoders.STREAM_OPTIONS[encoder](gop, colour),
+        encoders.STREAM_OPTIONS[encoder](gop, canvas.colour),
     )
     return VideoRendition(
         stream=source.index,
@@ -76,21 +70,37 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) ->
         encoder=encoder,
         options=options,
         codec_tag="hvc1" if codec == "hevc" and container in ("mp4", "mov") else None,
-        filters=tuple(filters),
+        filters=(*fields, *conform(picture, canvas)),
         placement="software",
         width=width,
         height=height,
         pixel_format=pixel_format,
-        sample_aspect_ratio=sar,
+        sample_aspect_ratio=aspect,
         frame_rate=rate,
         constant_rate=rung.frame_rate is not None,
         gop_frames=gop,
         gop_seconds=rung.gop_seconds,
-        colour=colour,
+        colour=canvas.colour,
+        keeps_rotation=keeps_rotation,
+        rotation=source.rotation if keeps_rotation else 0,
+        mirrored=source.mirrored and keeps_rotation,
         language=source.language,
         title=source.title,
         default=True,
         reason="; ".join(reasons),
+    )
+
+
+def _picture(source: VideoInfo) -> Picture:
+    return Picture(
+        width=source.width,
+        height=source.height,
+        pixel_format=source.pixel_format or "yuv420p",
+        bit_depth=source.bit_depth,
+        sample_aspect_ratio=source.sample_aspect_ratio,
+        rotation=source.rotation,
+        mirrored=source.mirrored,
+        colour=source.colour,
     )
 
 
@@ -103,6 +113,8 @@ def _pixel_format(rung: Rung, codec: str, capability: Capability, source: VideoI
                 stage="plan",
                 encoder=encoder,
             )
+        if rung.pixel_format != "yuv420p":
+            reasons.append(f"{rung.pixel_format} as asked")
         return rung.pixel_format
     if source.bit_depth > 8 and codec in DEEP_CODECS and "yuv420p10le" in offered:
         reasons.append(f"{source.bit_depth}-bit source kept at 10 bits")
@@ -112,106 +124,130 @@ def _pixel_format(rung: Rung, codec: str, capability: Capability, source: VideoI
     return "yuv420p"
 
 
-def guess_matrix(width: int, height: int) -> str:
-    """The matrix players assume where nothing is said: BT.709 for HD, BT.601 below (625 lines: its PAL twin)."""
-    if width >= 1280 or height > 576:
-        return "bt709"
-    return "bt470bg" if height in (576, 288) else "smpte170m"
+def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list[str]) -> bool:
+    if not (source.rotation or source.mirrored):
+        return False
+    turn = f"{source.rotation}° clockwise" + (", mirrored" if source.mirrored else "")
+    if rung.rotation == "keep":
+        if CONTAINERS[container].display_matrix:
+            reasons.append(f"left as coded, to be turned by players ({turn})")
+            return True
+        reasons.append(f"turned {turn}: {container} does not say how players turn a picture")
+        return False
+    reasons.append(f"turned {turn}")
+    return False
 
 
-def is_rgb(pixel_format: str | None) -> bool:
-    return (pixel_format or "").startswith(("rgb", "bgr", "gbr", "argb", "abgr", "0rgb", "0bgr", "pal8", "xyz"))
+def _size(
+    rung: Rung, source: VideoInfo, capability: Capability, keeps_rotation: bool, reasons: list[str]
+) -> tuple[int, int, Fraction]:
+    """Coded width, height and sample aspect ratio of the rendition."""
+    quarter = source.rotation in (90, 270)
+    fitted = ladder.fit(source.display_size, (rung.width, rung.height), upscale=rung.upscale)
+    asked = " × ".join(str(side or "any") for side in (rung.width, rung.height))
+    if fitted is None:
+        width, height, aspect = source.width, source.height, source.sample_aspect_ratio
+        if quarter and not keeps_rotation:
+            width, height, aspect = height, width, 1 / aspect
+        if width % 2 or height % 2:
+            reasons.append(f"odd size {width}×{height} cut to even")
+        width, height = (max(2, side - side % 2) for side in (width, height))
+        if rung.width or rung.height:
+            reasons.append(f"not scaled: the source is within {asked}")
+    else:
+        width, height = reversed(fitted) if quarter and keeps_rotation else fitted
+        aspect = Fraction(1)
+        reasons.append(f"scaled to {fitted[0]}×{fitted[1]} to fit {asked}")
+    return *_taken(width, height, capability, reasons), aspect
 
 
-def has_alpha(pixel_format: str | None) -> bool:
-    name = pixel_format or ""
-    return name.startswith(("yuva", "rgba", "bgra", "argb", "abgr", "gbrap", "ya8", "ya16", "pal8", "vuya", "ayuv"))
+def _taken(width: int, height: int, capability: Capability, reasons: list[str]) -> tuple[int, int]:
+    """The size within the encoder's limits: smaller ones are padded, larger ones refused."""
+    smallest, largest = capability.min_size or (2, 2), capability.max_size
+    if largest is not None and (width > largest[0] or height > largest[1]):
+        raise UnsupportedSpec(
+            f"{capability.encoder} takes {largest[0]}×{largest[1]} at most, this is {width}×{height}",
+            stage="plan",
+            encoder=capability.encoder,
+        )
+    padded = max(width, smallest[0]), max(height, smallest[1])
+    if padded != (width, height):
+        reasons.append(f"put into {padded[0]}×{padded[1]}, the smallest that {capability.encoder} takes")
+    return padded
 
 
-def _colour(source: VideoInfo, pixel_format: str, reasons: list[str]) -> tuple[Colour, bool]:
-    """The output's colour tags, and whether the picture must be tone-mapped to get there."""
-    tags = source.colour
+def _colour(picture: Picture, pixel_format: str, reasons: list[str]) -> Colour:
+    """The output's colour tags: the source's, said where it was silent, in limited range."""
+    tags = picture.colour
     deep = "10" in pixel_format
     if tags.is_hdr and not deep:
         reasons.append(f"HDR ({tags.transfer}) tone-mapped to BT.709: 8 bits can't carry it")
-        return Colour(primaries="bt709", transfer="bt709", matrix="bt709", range="tv"), True
-    if is_rgb(source.pixel_format):
-        reasons.append("RGB to BT.709, limited range")
-        transfer = tags.transfer if tags.transfer not in (None, "iec61966-2-1") else "bt709"
-        return Colour(primaries=tags.primaries or "bt709", transfer=transfer, matrix="bt709", range="tv"), False
-    matrix = tags.matrix
-    if matrix is None or matrix == "gbr":
-        matrix = guess_matrix(source.width, source.height)
-        reasons.append(f"matrix not said: taken as {matrix} by its size")
-    if tags.range == "pc":
-        reasons.append("full range scaled to limited")
-    standard: dict[str, tuple[str | None, str | None]] = {
-        "bt709": ("bt709", "bt709"),
-        "bt470bg": ("bt470bg", "bt709"),
-        "smpte170m": ("smpte170m", "bt709"),
-    }
-    usual = standard.get(matrix, (None, None))
-    return (
-        Colour(
-            primaries=tags.primaries or usual[0],
-            transfer=tags.transfer or usual[1],
+        return Colour(primaries="bt709", transfer="bt709", matrix="bt709", range="tv")
+    mastering = tags.mastering_display if tags.is_hdr else None
+    max_cll = tags.max_cll if tags.is_hdr else None
+    if is_rgb(picture.pixel_format):
+        matrix = "bt2020nc" if tags.primaries == "bt2020" else "bt709"
+        reasons.append(f"RGB to {matrix}, limited range")
+        transfer = tags.transfer if tags.transfer not in (None, "iec61966-2-1", "linear") else "bt709"
+        return Colour(
+            primaries=tags.primaries or "bt709",
+            transfer=transfer,
             matrix=matrix,
             range="tv",
-            mastering_display=tags.mastering_display if deep and tags.is_hdr else None,
-            max_cll=tags.max_cll if deep and tags.is_hdr else None,
-        ),
-        False,
+            mastering_display=mastering,
+            max_cll=max_cll,
+        )
+    matrix = picture_matrix(picture)
+    if tags.matrix is None:
+        reasons.append(f"matrix not said: taken as {matrix} by its size")
+    if picture_range(picture) == "pc":
+        unsaid = tags.range is None and is_full_unsaid(picture.pixel_format)
+        reasons.append("full range scaled to limited" + (f" ({picture.pixel_format} is full)" if unsaid else ""))
+    usual: tuple[str | None, str | None] = SDR_COMPANIONS.get(matrix, (None, None))
+    return Colour(
+        primaries=tags.primaries or usual[0],
+        transfer=tags.transfer or usual[1],
+        matrix=matrix,
+        range="tv",
+        mastering_display=mastering,
+        max_cll=max_cll,
     )
 
 
-class _Size:
-    """A size before turning, with its sample aspect ratio."""
-
-    def __init__(self, width: int, height: int, sample_aspect_ratio: Fraction, crop: bool = False) -> None:
-        self.width, self.height, self.sample_aspect_ratio, self.crop = width, height, sample_aspect_ratio, crop
-
-
-def _size(rung: Rung, source: VideoInfo, reasons: list[str]) -> tuple[_Size, bool]:
-    """The coded size before turning; whether it is turned a quarter."""
-    turned = source.rotation in (90, 270)
-    display = source.display_size
-    fitted = ladder.fit(display, (rung.width, rung.height), upscale=rung.upscale)
-    asked = " × ".join(str(side or "any") for side in (rung.width, rung.height))
-    if fitted is None:
-        width, height = source.width - source.width % 2, source.height - source.height % 2
-        crop = (width, height) != (source.width, source.height)
-        if crop:
-            reasons.append(f"odd size {source.width}×{source.height} cropped to {width}×{height}")
-        if rung.width or rung.height:
-            reasons.append(f"not scaled: the source is within {asked}")
-        return _Size(max(2, width), max(2, height), source.sample_aspect_ratio, crop), turned
-    reasons.append(f"scaled to {fitted[0]}×{fitted[1]} to fit {asked}")
-    width, height = (fitted[1], fitted[0]) if turned else fitted
-    return _Size(width, height, Fraction(1)), turned
+First = Literal["top", "bottom"]
+FIRST_SAID: dict[str | None, First] = {"tt": "top", "bt": "top", "bb": "bottom", "tb": "bottom"}
+"""By the file's word: its first letter is the field coded first, the second the one shown first."""
+FIRST_FOUND: dict[str, First | None] = {"progressive": None, "top": "top", "bottom": "bottom"}
 
 
-def _picture_filters(source: VideoInfo, size: _Size, pixel_format: str, colour: Colour, tone_map: bool) -> list[Filter]:
-    filters: list[Filter] = []
-    if has_alpha(source.pixel_format):
-        filters.append(Flatten(bit_depth=source.bit_depth))
-    if size.crop:
-        filters.append(Crop(width=size.width, height=size.height))
-    if tone_map:
-        transfer = source.colour.transfer
-        filters.append(ToneMap(width=size.width, height=size.height, pixel_format=pixel_format, transfer=transfer))
-    else:
-        rgb = is_rgb(source.pixel_format)
-        filters.append(
-            Scale(
-                width=size.width,
-                height=size.height,
-                pixel_format=pixel_format,
-                in_matrix=None if rgb else colour.matrix,
-                out_matrix=colour.matrix,
-                in_range="pc" if rgb else source.colour.range or "tv",
-                out_range="tv",
-            )
-        )
-    if source.rotation or source.mirrored:
-        filters.append(Transpose(degrees=source.rotation, mirror=source.mirrored))
-    return filters
+def _fields(rung: Rung, source: VideoInfo, reasons: list[str]) -> tuple[Filter, ...]:
+    """Whether fields are made into frames. What was measured counts more than what the file says."""
+    said = FIRST_SAID.get(source.field_order)
+    first: First | None = said if source.interlacing is None else FIRST_FOUND[source.interlacing]
+    unflagged: tuple[Filter, ...] = (Retag(progressive=True),) if said else ()
+    if rung.deinterlace == "off":
+        if first or said:
+            reasons.append("interlaced source left as it is, as asked")
+        return unflagged
+    if rung.deinterlace == "on":
+        order = first or said
+        reasons.append(f"deinterlaced as asked ({order or 'unknown'} field first)")
+        return (Deinterlace(field_first=order or "auto"),)
+    if first is None:
+        if said:
+            reasons.append("called interlaced, but its pictures are whole: not deinterlaced")
+        return unflagged
+    bob = rung.deinterlace == "bob"
+    how = "measured" if source.interlacing else "as the file says"
+    reasons.append(f"interlaced, {first} field first ({how}): one frame per {'field' if bob else 'frame'}")
+    return (Deinterlace(field_first=first, bob=bob),)
+
+
+def _rate(rung: Rung, source: VideoInfo, fields: tuple[Filter, ...], reasons: list[str]) -> Fraction:
+    if rung.frame_rate is not None:
+        reasons.append(f"constant {float(rung.frame_rate):.6g} fps as asked")
+        return rung.frame_rate
+    if source.frame_rate is None:
+        reasons.append("source rate unknown: source timing is kept, GOP counted at 25 fps")
+    bob = any(isinstance(step, Deinterlace) and step.bob for step in fields)
+    return (source.frame_rate or ASSUMED_RATE) * (2 if bob else 1)

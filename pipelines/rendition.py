@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pipelines.conform import Canvas
 from pipelines.filters import Filter
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
@@ -54,6 +55,21 @@ class VideoRendition(_Rendition):
     gop_frames: int
     gop_seconds: float
     colour: Colour = Colour()
+    keeps_rotation: bool = False
+    rotation: int = 0
+    """What the file tells players to turn the picture by, clockwise, after mirroring it."""
+    mirrored: bool = False
+
+    @property
+    def canvas(self) -> Canvas:
+        return Canvas(
+            width=self.width,
+            height=self.height,
+            pixel_format=self.pixel_format,
+            sample_aspect_ratio=self.sample_aspect_ratio,
+            colour=self.colour,
+            keeps_rotation=self.keeps_rotation,
+        )
 
 
 class AudioRendition(_Rendition):

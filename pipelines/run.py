@@ -138,7 +138,9 @@ class _Run:
 
     def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any]:
         info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
-        source_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
+        stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
+        graph = VideoGraph(rendition, stream_time_base, info.sample_aspect_ratio)
+        source_time_base = graph.time_base
         denominator = _container(writer).time_base_denominator
         time_base = encoder_time_base(rendition, source_time_base, denominator)
         stream = writer.add(rendition, self.container, time_base)
@@ -146,7 +148,6 @@ class _Run:
         frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
         frames: Channel[Any] = Channel(max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes)))
         self.channels.append(frames)
-        graph = VideoGraph(rendition, source_time_base, info.sample_aspect_ratio)
         worker = VideoWorker(rendition, frames, graph, encoder, writer, source_time_base, time_base, self.span)
         self.tally.encoders[key], self.tally.workers[key] = encoder, worker
         self.threads.append(worker)

@@ -88,6 +88,12 @@ class Rung(Model):
     rate_control: RateControl | None = Field(None, description="the codec's usual CRF when not given")
     gop_seconds: float = Field(4.0, ge=0.1, le=60, description="longest time between keyframes")
     pixel_format: PixelFormat | None = None
+    rotation: Literal["apply", "keep"] = Field(
+        "apply", description="turn the picture, or keep it as it is coded and say how players turn it"
+    )
+    deinterlace: Literal["auto", "on", "off", "bob"] = Field(
+        "auto", description="auto and bob where interlaced pictures are found; bob makes a frame of each field"
+    )
     speed: Speed = Field("medium", description="encoding effort, in x264's words for every codec")
 
 

@@ -11,9 +11,10 @@ import av
 from av.container import InputContainer
 
 from pipelines.input import read_packets
+from pipelines.interlacing import ScanMeter, is_worth_measuring
 
 ENOUGH_FRAMES = 6
-"""Enough to tell interlaced from progressive, and for side data that comes with the first."""
+"""Enough for flags, and for side data that comes with the first."""
 ENOUGH_TIMES = 120
 """Packets whose times give the frame rate."""
 ENOUGH_SIZES = 24
@@ -21,6 +22,9 @@ ENOUGH_SIZES = 24
 MAX_ATTEMPTS = 600
 """Packets that are decoded until a first frame comes: streams may start far from a keyframe."""
 MAX_DECODED_PIXELS = 2_000_000_000
+MAX_SCANNED_PIXELS = 300_000_000
+"""Pixels that are decoded to tell interlaced from progressive."""
+NEVER_INTERLACED = ("gif", "png", "apng", "webp")
 MAX_BYTES = 64_000_000
 MAX_PACKETS = 20_000
 
@@ -40,6 +44,7 @@ class Sample:
     attempts: int = 0
     errors: int = 0
     pixels: int = 0
+    scan: ScanMeter | None = None
 
     @property
     def start_seconds(self) -> float | None:
@@ -56,8 +61,13 @@ class Sample:
         return not self.frames and (self.attempts >= MAX_ATTEMPTS or self.pixels >= MAX_DECODED_PIXELS)
 
     @property
+    def wants_pictures(self) -> bool:
+        """Whether more pictures would tell how they are scanned."""
+        return self.scan is not None and not self.scan.done and self.pixels < MAX_SCANNED_PIXELS
+
+    @property
     def done(self) -> bool:
-        return self.gave_up or (self.has_frames and self.packets >= self.wanted_packets)
+        return self.gave_up or (self.has_frames and not self.wants_pictures and self.packets >= self.wanted_packets)
 
 
 @dataclass
@@ -78,6 +88,8 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
     tracks = {s.index: Sample(s.index, s.type, s.time_base or Fraction(1, 90_000), wanted[s.type]) for s in chosen}
     samples = Samples(tracks)
     for stream in chosen:
+        if stream.type == "video" and _may_be_interlaced(stream):
+            tracks[stream.index].scan = ScanMeter()
         # frame threads would delay the first frame by as many packets
         stream.codec_context.thread_type = "NONE"
     first = last = None
@@ -105,6 +117,13 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
     return samples
 
 
+def _may_be_interlaced(stream: Any) -> bool:
+    context = stream.codec_context
+    return context.codec.canonical_name not in NEVER_INTERLACED and is_worth_measuring(
+        context.height, stream.average_rate
+    )
+
+
 def _look(packet: Any, sample: Sample) -> None:
     if packet.size:
         sample.packets += 1
@@ -112,7 +131,7 @@ def _look(packet: Any, sample: Sample) -> None:
             sample.times.append(packet.pts)
         if len(sample.sizes) < ENOUGH_TIMES:
             sample.sizes.append(packet.size)
-    if sample.has_frames or sample.gave_up:
+    if sample.gave_up or (sample.has_frames and not sample.wants_pictures):
         return
     sample.attempts += 1
     try:
@@ -123,6 +142,9 @@ def _look(packet: Any, sample: Sample) -> None:
         sample.errors += 1
         return
     sample.frames += frames[: ENOUGH_FRAMES - len(sample.frames)]
+    if sample.scan is not None:
+        for frame in frames:
+            sample.scan.push(frame)
     if sample.kind == "video":
         context = packet.stream.codec_context
         sample.pixels += context.width * context.height

@@ -75,6 +75,9 @@ class VideoInfo(Track):
     frame_count: int | None = None
     time_base: Ratio
     field_order: Literal["progressive", "tt", "bb", "tb", "bt"] | None = None
+    """What the file says."""
+    interlacing: Literal["progressive", "top", "bottom"] | None = None
+    """What the first frames show: the field that is earlier, None where nothing moves or nothing was measured."""
     colour: Colour = Colour()
 
     @property

@@ -11,7 +11,7 @@ from av.stream import Disposition
 from pipelines.errors import LimitExceeded
 from pipelines.frame_rates import best_rate, measure
 from pipelines.limits import Limits
-from pipelines.picture_facts import colour_of, field_order, orientation
+from pipelines.picture_facts import colour_of, field_order, orientation, plausible_aspect
 from pipelines.samples import Sample
 from pipelines.source import AudioInfo, OtherTrack, SubtitleInfo, VideoInfo
 
@@ -35,7 +35,6 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 MAX_TEXT = 1000
-WIDEST_ASPECT = 16
 
 
 def clean(text: str) -> str:
@@ -68,13 +67,15 @@ def video_info(stream: Any, position: int, sample: Sample | None, limits: Limits
         height=frame.height if frame is not None else context.height,
         pixel_format=pixel_format.name if pixel_format is not None else None,
         bit_depth=pixel_format.components[0].bits if pixel_format is not None and pixel_format.components else 8,
-        sample_aspect_ratio=_aspect_ratio(stream),
+        # the container's word counts before the codec's
+        sample_aspect_ratio=plausible_aspect(stream.sample_aspect_ratio, context.sample_aspect_ratio),
         rotation=rotation,
         mirrored=mirrored,
         frame_rate=_frame_rate(stream, sample, limits) if sample is not None else None,
         frame_count=stream.frames or None,
         time_base=_time_base(stream),
         field_order=field_order(sample.frames if sample is not None else (), context),
+        interlacing=sample.scan.verdict if sample is not None and sample.scan is not None else None,
         colour=colour_of(frame, context),
     )
 
@@ -131,12 +132,6 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
 
 def _time_base(stream: Any) -> Fraction:
     return stream.time_base or Fraction(1, 90_000)
-
-
-def _aspect_ratio(stream: Any) -> Fraction:
-    """The container's word before the codec's; 1 where neither makes sense."""
-    ratio: Fraction | None = stream.sample_aspect_ratio or stream.codec_context.sample_aspect_ratio
-    return ratio if ratio is not None and Fraction(1, WIDEST_ASPECT) <= ratio <= WIDEST_ASPECT else Fraction(1)
 
 
 def _frame_rate(stream: Any, sample: Sample, limits: Limits) -> Fraction | None:

@@ -16,6 +16,7 @@ from pipelines.errors import LimitExceeded
 from pipelines.graph import VideoGraph
 from pipelines.limits import Limits
 from pipelines.mux import Writer
+from pipelines.picture_facts import AspectWatch
 from pipelines.rendition import VideoRendition
 from pipelines.timestamps import ConstantRate, PresentationOrder, rescale
 from pipelines.tracks import CLIP_TOLERANCE, Span, TrackState, is_packets_fault
@@ -47,6 +48,7 @@ class VideoDecoder:
         self._slots: deque[int] | None = deque() if slots_only else None
         self._waiting: tuple[VideoFrame, int] | None = None
         self._pixels = 0
+        self._aspect = AspectWatch()
 
     def __call__(self) -> None:
         while (packet := self._packets.get()) is not None:
@@ -73,6 +75,8 @@ class VideoDecoder:
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
             self._warnings.add("decode_error", f"video packets that could not be decoded: {error}", at)
             return
+        if frames:
+            self._aspect.tell(frames, self._context.sample_aspect_ratio)
         for frame in frames:
             self._show(frame)
 
