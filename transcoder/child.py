@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import av
 
 from pipelines.errors import DiskFull, LimitExceeded, OutOfMemory, PipelineError
-from transcoder.process import EVENTS_FD, MAX_EVENT_BYTES
+from transcoder.process import EVENTS_FD, MAX_EVENT_BYTES, reached_data_limit
 from transcoder.sandbox import Confinement, Layers, enter
 
 
@@ -67,11 +67,16 @@ def run_request(request: bytes, ops: Mapping[str, Op], layers: Layers = Layers()
         events.emit("result", ops[task["op"]](task["payload"], events.emit))
     except Exception as error:  # noqa: BLE001 - told to the service, which decides
         failure = as_pipeline_error(error)
+        if failure.code in _PERHAPS_MEMORY and reached_data_limit():
+            failure = OutOfMemory(f"out of memory: {failure.message}", stage=failure.stage)
         if failure is not error:
             traceback.print_exc()
         events.emit("error", failure.to_json())
     return os.EX_OK
 
+
+_PERHAPS_MEMORY = ("internal", "encoder_rejected", "output_failed", "bad_input", "no_frames")
+"""What a failed allocation may be taken for by the libraries in which it happens."""
 
 _BY_ERRNO: dict[int, Callable[[str], PipelineError]] = {
     errno.ENOSPC: DiskFull,

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def inside(folder: Path, path: str) -> Path:
     """`path` in `folder`. VerifyFailed when it leads elsewhere: a process that was taken over may claim any file."""
     place = folder / path
-    if os.path.realpath(place) != os.path.join(os.path.realpath(folder), path):
+    if os.path.realpath(place) != f"{os.path.realpath(folder)}{os.sep}{path}":
         raise VerifyFailed("an output is not in its folder", stage="publish", file=path)
     return place
 

@@ -10,6 +10,8 @@ from typing import Any
 from pipelines.errors import Crashed, LimitExceeded, OutOfMemory, PipelineError
 from transcoder.forks import Exit
 
+_NEARLY_ALL = 0.8
+"""Of the memory limit: what crashes above it is taken for a failed allocation that was not looked at."""
 _VMSTAT = Path("/proc/vmstat")
 
 
@@ -35,10 +37,11 @@ def _tree(kind: type[PipelineError]) -> Iterator[type[PipelineError]]:
         yield from _tree(child)
 
 
-def explain_exit(end: Exit | None, *, oom_kills: int) -> PipelineError:
+def explain_exit(end: Exit | None, *, oom_kills: int, memory_bytes: int = 0) -> PipelineError:
     """Why a child ended without a result and without being told to.
 
-    `oom_kills` counts what the kernel killed for memory while the child ran; `end` is None when its server was lost.
+    `oom_kills` counts what the kernel killed for memory while the child ran, `memory_bytes` is its limit (0: none);
+    `end` is None when its server was lost.
     """
     if end is None:
         return Crashed("the process that starts children has ended, and its children with it")
@@ -49,6 +52,10 @@ def explain_exit(end: Exit | None, *, oom_kills: int) -> PipelineError:
     name = _signal_name(number)
     if number == signal.SIGKILL and oom_kills > 0:
         return OutOfMemory("the kernel ended the process for want of memory", signal=name, peak_memory_bytes=peak)
+    if memory_bytes and peak >= _NEARLY_ALL * memory_bytes:
+        return OutOfMemory(
+            f"the process was ended by {name} with its memory used up", signal=name, peak_memory_bytes=peak
+        )
     hint = "; perhaps for want of memory" if number == signal.SIGKILL else ""
     return Crashed(f"the process was ended by {name}{hint}", signal=name, peak_memory_bytes=peak)
 

@@ -21,6 +21,8 @@ _MAX_OPEN_FILES = 1024
 _OOM_SCORE_ADJ = "500"
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FIRST_FREE_FD = 64
+_LARGE_BLOCK_BYTES = 64 << 20
+"""What is asked for at once for a large picture: as much may be left when it is refused."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -73,6 +75,21 @@ def limit_file_size(max_bytes: int) -> None:
 def limit_data(max_bytes: int) -> None:
     """More memory of its own than this is refused to the process (ENOMEM); mapped files don't count."""
     _lower(resource.RLIMIT_DATA, max_bytes)
+
+
+def reached_data_limit() -> bool:
+    """Whether the process's memory came close to `limit_data` at any time.
+
+    Libraries give many names to an allocation that failed. The kernel keeps the largest size of the whole process: the
+    part of it that the limit counts is taken to have grown by as much as the whole was once larger than now.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit == resource.RLIM_INFINITY:
+        return False
+    lines = Path("/proc/self/status").read_text().splitlines()
+    sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Vm")}
+    peak = sizes["VmData"] + sizes["VmPeak"] - sizes["VmSize"]
+    return peak >= limit - max(_LARGE_BLOCK_BYTES, limit // 5)
 
 
 def limit_cpu(seconds: int) -> None:

@@ -108,7 +108,7 @@ class Supervisor:
             async with self._ending(server, fork, log):
                 message = await Watch(task, fork.pid.result(), tell).last_message(events, log, cancel)
         if message is None:
-            raise _explain(fork, count_oom_kills() - oom_kills)
+            raise _explain(fork, count_oom_kills() - oom_kills, self._sandbox.memory_bytes)
         if message.event == "error":
             raise rebuild_error(message.data)
         return message.data
@@ -181,10 +181,10 @@ async def _end(server: ForkServerProcess, fork: Fork, log: asyncio.Task[None], g
     await asyncio.wait({log})
 
 
-def _explain(fork: Fork, oom_kills: int) -> PipelineError:
+def _explain(fork: Fork, oom_kills: int, memory_bytes: int) -> PipelineError:
     if not fork.exited.done():
         return Crashed("the process fell silent and can't be ended", unkillable=True)
-    return explain_exit(fork.exited.result(), oom_kills=oom_kills)
+    return explain_exit(fork.exited.result(), oom_kills=oom_kills, memory_bytes=memory_bytes)
 
 
 async def _open_pipe(readers: ExitStack, writers: ExitStack) -> tuple[asyncio.StreamReader, int]:

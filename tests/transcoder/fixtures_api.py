@@ -41,7 +41,7 @@ class ScriptedExecutor:
     running: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: list[ChildTask] = field(default_factory=list)
     tell: Callable[[ChildEvent], None] = lambda event: None
-    layers: Layers = Layers()
+    layers: Layers = field(default_factory=Layers)
 
     def __post_init__(self) -> None:
         self.gate.set()
