@@ -101,12 +101,18 @@ class AudioWorker:
             self._encode(target, target.graph.push(frame))
 
     def _without_padding(self, last: AudioFrame) -> AudioFrame:
-        """The last frame without what its encoder filled it up with: MP4 tells by a shorter last packet."""
+        """The last frame without what its encoder filled it up with: MP4 tells by a shorter last packet.
+
+        Times in ticks longer than a sample are rounded, the packet's start and its length: that much tells nothing.
+        """
         end, promised = self.state.end, self._promised_end
         if end is None or promised is None:
             return last
+        rounding = 2 * self._time_base if self._time_base * last.sample_rate > 1 else Fraction(0)
         surplus = int((end - promised) * last.sample_rate)
-        return (cut(last, samples=last.samples - surplus) or last) if surplus > 0 else last
+        if surplus <= 0 or end - promised <= rounding:
+            return last
+        return cut(last, samples=last.samples - surplus) or last
 
     @staticmethod
     def _encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:
