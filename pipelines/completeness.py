@@ -8,15 +8,26 @@ of a track's packets could not be decoded. Less than that is counted in the warn
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from pipelines.errors import BadInput, NoFrames, Truncated
 from pipelines.rendition import Plan
-from pipelines.source import SourceInfo
+from pipelines.source import SourceInfo, Track
 from pipelines.tracks import TrackState
 from pipelines.warning_log import WarningLog
 
 SLACK_SECONDS = 0.15
 """Headers round, and count what encoders padded: this much is never called missing."""
+
+PROMISING_FORMATS = frozenset({"mov"})
+"""Formats whose headers say how long each track is, exactly; elsewhere a track's length is a guess or the file's."""
+
+
+def promised_end(source: SourceInfo, track: Track) -> Fraction | None:
+    """When the track ends, in seconds on the input's clock, by its own header; None where that says nothing."""
+    if track.duration_seconds is None or not PROMISING_FORMATS.intersection(source.format.split(",")):
+        return None
+    return Fraction((track.start_seconds or 0.0) + track.duration_seconds).limit_denominator(1_000_000)
 
 
 def check_complete(plan: Plan, source: SourceInfo, states: Iterable[TrackState], warnings: WarningLog) -> None:
@@ -51,7 +62,8 @@ def _check_end(plan: Plan, source: SourceInfo, tracks: list[TrackState], warning
     if promised is None or not ends or any(track.done for track in tracks):
         return
     missing = promised - max(ends)
-    if missing <= SLACK_SECONDS:
+    frame_seconds = max((1 / track.frame_rate for track in source.video if track.frame_rate), default=0)
+    if missing <= SLACK_SECONDS + float(frame_seconds):
         return
     if missing > promised * plan.max_missing:
         raise Truncated(

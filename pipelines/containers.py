@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 _MP4_AUDIO = frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "flac", "alac"})
 _PCM = frozenset(
     {"pcm_s16le", "pcm_s16be", "pcm_s24le", "pcm_s24be", "pcm_s32le", "pcm_s32be", "pcm_f32le", "pcm_f32be"}
 )
+
+Durations = Literal["each", "last", "none"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Container:
     tracks_per_type: int | None = None
     signals_priming: bool = True
     """Whether players are told which samples at the start are the encoder's own."""
+    durations: Durations = "each"
+    """Whose durations are kept: each packet's, only that of the packet decoded last, nobody's."""
 
 
 _FASTSTART = {"movflags": "+faststart"}
@@ -40,13 +45,14 @@ CONTAINERS: dict[str, Container] = {
         "mp4", "mp4", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "av1", "vp9", "mpeg4", "mpeg2video", "mpeg1video"}),
         copies_audio=_MP4_AUDIO, copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", cover_art=True,
-        display_matrix=True,
+        display_matrix=True, durations="last",
     ),
     "mov": Container(
         "mov", "mov", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "mpeg4", "mpeg2video", "mjpeg", "prores", "dnxhd", "qtrle", "png"}),
         copies_audio=frozenset({"aac", "mp3", "ac3", "eac3", "alac"}) | _PCM,
         copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", display_matrix=True,
+        durations="last",
     ),
     "mkv": Container(
         "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,
@@ -62,7 +68,7 @@ CONTAINERS: dict[str, Container] = {
         "mpegts", "ts", {}, copies_video=frozenset({"h264", "hevc", "mpeg2video", "mpeg1video"}),
         copies_audio=frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "dts"}),
         copies_subtitles=frozenset({"dvb_subtitle"}), chapters=False,
-        signals_priming=False,
+        signals_priming=False, durations="none",
     ),
     "m4a": Container(
         "ipod", "m4a", _FASTSTART, copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art=True,

@@ -12,8 +12,9 @@ from typing import Any
 
 from av.packet import Packet, PktSideDataT
 
+from pipelines.containers import Durations
 from pipelines.mux import Writer
-from pipelines.timestamps import rescale
+from pipelines.timestamps import lasts_until, rescale
 from pipelines.tracks import Span, TrackState
 from pipelines.warning_log import WarningLog
 
@@ -83,12 +84,18 @@ class CopyTrack:
     clock: CopyClock
     is_video: bool
     warnings: WarningLog
+    durations: Durations = "each"
     state: TrackState = field(init=False)
     bytes: int = 0
     _last_dts: int | None = None
     _started: bool = False
     _shown: bool = False
     _hidden: list[Packet[Any]] = field(default_factory=list)
+    _undated: list[Packet[Any]] = field(default_factory=list)
+    _first: tuple[int, int] | None = None
+    _end: int = 0
+    _ready: Packet[Any] | None = None
+    """The last one, which leaves when the next comes or with the end's duration."""
 
     def __post_init__(self) -> None:
         self.state = TrackState(self.stream.index, "copy")
@@ -116,7 +123,31 @@ class CopyTrack:
         for needed in self._needed(packet):
             self._write(needed, time_base, origin)
         self._shown = self._shown or not hidden
+        if packet.dts is None and packet.pts is not None:
+            self._undated.append(packet)
+            return
+        self._write_undated(packet.dts, time_base, origin)
         self._write(packet, time_base, origin)
+
+    def finish(self, time_base: Fraction) -> None:
+        """Writes what waited for a packet that never came."""
+        if self.clock.origin is not None:
+            self._write_undated(None, time_base, self.clock.origin)
+        if self._ready is None:
+            return
+        if self.is_video and self._first is not None and self.durations == "last":
+            lasts_until(self._ready, self._end, self._first)
+        self.writer.write([self._ready])
+
+    def _write_undated(self, following: int | None, time_base: Fraction, origin: Fraction) -> None:
+        """Packets without decode times (Matroska's first): as late as what follows them and their own pts allow."""
+        undated, self._undated = self._undated, []
+        for packet in reversed(undated):
+            assert packet.pts is not None
+            packet.dts = packet.pts if following is None else min(packet.pts, following - 1)
+            following = packet.dts
+        for packet in undated:
+            self._write(packet, time_base, origin)
 
     def _needed(self, shown: Packet[Any]) -> list[Packet[Any]]:
         """Hidden packets that a packet after them refers to: from the last keyframe on. At the end there are none."""
@@ -130,7 +161,7 @@ class CopyTrack:
 
     def _write(self, packet: Packet[Any], time_base: Fraction, origin: Fraction) -> None:
         pts, dts = self._times(packet, time_base, origin)
-        time, duration = pts * time_base, (packet.duration or 0) * time_base
+        time = pts * time_base
         if self.clock.span.end is not None and dts * time_base >= self.clock.span.end:
             self.state.done = True
             return
@@ -139,12 +170,19 @@ class CopyTrack:
             dts = self._last_dts + 1
             pts = max(pts, dts)
         self._last_dts = dts
-        self._count(packet, time, duration)
         packet.pts = rescale(pts, time_base, time_base, origin)
         packet.dts = rescale(dts, time_base, time_base, origin)
         packet.time_base = time_base
         packet.stream = self.stream
-        self.writer.write([packet])
+        if self._first is None:
+            self._first = (packet.pts, packet.dts)
+        if self._ready is not None and self._ready.dts is not None:
+            if self.is_video and not packet.duration:
+                packet.duration = packet.dts - self._ready.dts  # until another is known
+            self.writer.write([self._ready])
+        self._ready = packet
+        self._end = max(self._end, packet.pts + (packet.duration or 0))
+        self._count(packet, time, (packet.duration or 0) * time_base)
 
     def _times(self, packet: Packet[Any], time_base: Fraction, origin: Fraction) -> tuple[int, int]:
         """pts and dts; each stands in for the other, and the last packet's for both."""

@@ -59,16 +59,16 @@ class Demuxer:
                 if packet.size == 0 or stream_index not in bases:
                     continue  # the empty packets that PyAV ends with
                 time_base = bases[stream_index]
-                stamp = packet.dts if packet.dts is not None else packet.pts
-                if stamp is not None:
-                    offset = clock.offset(stream_index, stamp * time_base, (packet.duration or 0) * time_base)
-                    if offset:
-                        ticks = round(offset / time_base)
-                        stamp += ticks
-                        packet.pts = None if packet.pts is None else packet.pts + ticks
-                        packet.dts = None if packet.dts is None else packet.dts + ticks
-                    if stamp > last_ticks[stream_index]:
-                        raise self._too_long(stream_index)
+                dts = packet.dts
+                offset = clock.offset(
+                    stream_index, None if dts is None else dts * time_base, (packet.duration or 0) * time_base
+                )
+                if offset:
+                    ticks = round(offset / time_base)
+                    packet.pts = None if packet.pts is None else packet.pts + ticks
+                    packet.dts = None if dts is None else dts + ticks
+                if packet.pts is not None and packet.pts > last_ticks[stream_index]:
+                    raise self._too_long(stream_index)
                 if packet.is_corrupt:
                     self._warnings.add("corrupt_packet", "damaged packets", _seconds(packet, time_base))
                 yield packet, time_base

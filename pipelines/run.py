@@ -15,7 +15,7 @@ from av.packet import Packet
 
 from pipelines.audio_worker import AudioTarget, AudioWorker
 from pipelines.channel import Channel, Stopped
-from pipelines.completeness import check_complete
+from pipelines.completeness import check_complete, promised_end
 from pipelines.containers import CONTAINERS
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.demux import Demuxer
@@ -32,7 +32,7 @@ from pipelines.source import Chapter, SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleTrack
 from pipelines.tally import Tally
 from pipelines.timestamps import rescale
-from pipelines.tracks import Span
+from pipelines.tracks import Span, TrackState
 from pipelines.video_worker import VideoDecoder, VideoWorker
 from pipelines.warning_log import WarningLog
 
@@ -86,6 +86,7 @@ class _Run:
         self.span = Span(start, end, clipped)
         self.threads: list[Callable[[], None]] = []
         self.packets: dict[int, Channel[Packet[Any]]] = {}
+        self.video_tracks: dict[int, TrackState] = {}
         self.channels: list[Channel[Any]] = []
         self.copies: dict[int, list[CopyTrack | SubtitleTrack]] = {}
         self._failure: BaseException | None = None
@@ -118,7 +119,7 @@ class _Run:
             step = round(1 / (info.frame_rate or 25) / av_stream.time_base)
             packets = self._channel(stream)
             decoder = VideoDecoder(
-                av_stream, packets, channels, self.span, self.limits, self.warnings, step,
+                av_stream, self.video_tracks[stream], packets, channels, self.span, self.limits, self.warnings, step,
                 slots_only=self.source.format == "avi",
             )  # fmt: skip
             self.states.append(decoder.state)
@@ -140,15 +141,18 @@ class _Run:
         info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
         stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
         graph = VideoGraph(rendition, stream_time_base, info.sample_aspect_ratio)
-        source_time_base = graph.time_base
-        denominator = _container(writer).time_base_denominator
-        time_base = encoder_time_base(rendition, source_time_base, denominator)
+        container = _container(writer)
+        time_base = encoder_time_base(rendition, graph.time_base, container.time_base_denominator)
         stream = writer.add(rendition, self.container, time_base)
         encoder = VideoEncoder(stream, rendition, time_base)
         frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
         frames: Channel[Any] = Channel(max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes)))
         self.channels.append(frames)
-        worker = VideoWorker(rendition, frames, graph, encoder, writer, source_time_base, time_base, self.span)
+        track = self.video_tracks.setdefault(rendition.stream, TrackState(rendition.stream, "video"))
+        worker = VideoWorker(
+            rendition, track, frames, graph, encoder, writer, graph.time_base, time_base, self.span,
+            durations=container.durations, promised_end=promised_end(self.source, info),
+        )  # fmt: skip
         self.tally.encoders[key], self.tally.workers[key] = encoder, worker
         self.threads.append(worker)
         return frames
@@ -171,8 +175,9 @@ class _Run:
             )
         else:
             track = CopyTrack(
-                stream, writer, self._copy_clock(rendition, writer), rendition.media == "video", self.warnings
-            )
+                stream, writer, self._copy_clock(rendition, writer), rendition.media == "video", self.warnings,
+                durations=_container(writer).durations,
+            )  # fmt: skip
             if rendition.media in ("video", "audio"):
                 self.states.append(track.state)
         self.tally.tracks[key] = track
@@ -265,6 +270,9 @@ class _Run:
                 break
         for clock in self.copy_clocks.values():
             clock.settle()
+        for stream, targets in copies.items():
+            for target in targets:
+                target.finish(self.container.streams[stream].time_base or Fraction(1, 90_000))
         for channel in packets.values():
             channel.close()
 

@@ -69,6 +69,9 @@ class SubtitleTrack:
         self.bytes += encoded.size
         self.writer.write([encoded])
 
+    def finish(self, time_base: Fraction) -> None:
+        """Nothing waits."""
+
     @property
     def end_seconds(self) -> float:
         return float((self.state.end or self.span.start) - self.span.start)

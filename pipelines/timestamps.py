@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 MICROSECOND = Fraction(1, 1_000_000)
 
@@ -52,8 +53,11 @@ def ignore(code: str, message: str, seconds: float | None) -> None:
 
 @dataclass(slots=True)
 class _TrackClock:
+    """`last` and `expected`: decode time of the last packet, and of the next one, both on the continuous clock."""
+
     offset: Fraction
-    expected: Fraction | None = None
+    last: Fraction | None = None
+    expected: Fraction = Fraction(0)
 
 
 class InputClock:
@@ -66,28 +70,36 @@ class InputClock:
         self._newest = Fraction(0)
         self._warn = warn
 
-    def offset(self, track: int, dts: Fraction, duration: Fraction) -> Fraction:
-        """Seconds to add to the times of a packet of `track` with decode time `dts`."""
+    def offset(self, track: int, dts: Fraction | None, duration: Fraction) -> Fraction:
+        """Seconds to add to the times of a packet of `track` with decode time `dts`.
+
+        Without one it is taken to follow the packet before it: presentation times go up and down.
+        """
         clock = self._tracks.get(track)
         if clock is None:
             clock = self._tracks[track] = _TrackClock(self._newest)
+        if dts is None:
+            return clock.offset
         now = dts + clock.offset
-        if clock.expected is not None:
-            gap = now - clock.expected
+        if clock.last is not None:
             rule = self._rule
-            if (rule.back is not None and gap < -rule.back) or (rule.ahead is not None and gap > rule.ahead):
-                now = self._jump(clock, dts, clock.expected)
-        clock.expected = max(now + duration, clock.expected or now)
+            if (rule.back is not None and now - clock.last < -rule.back) or (
+                rule.ahead is not None and now - clock.expected > rule.ahead
+            ):
+                now = self._jump(clock, dts)
+        clock.expected = now + duration if clock.last is None else max(now + duration, clock.expected)
+        clock.last = now
         return clock.offset
 
-    def _jump(self, clock: _TrackClock, dts: Fraction, expected: Fraction) -> Fraction:
+    def _jump(self, clock: _TrackClock, dts: Fraction) -> Fraction:
         """Moves the track to the newest epoch if that makes it go on, else starts one."""
+        expected = clock.expected
         if abs(dts + self._newest - expected) > SAME_EPOCH_SECONDS or self._newest == clock.offset:
             self._newest = expected - dts
             self._warn("clock_jump", "the input's clock jumped; time goes on without the jump", float(expected))
         clock.offset = self._newest
-        clock.expected = None
-        return dts + clock.offset
+        clock.expected = dts + clock.offset
+        return clock.expected
 
 
 class PresentationOrder:
@@ -135,8 +147,29 @@ class PresentationOrder:
 
 def rescale(ticks: int, source: Fraction, target: Fraction, shift: Fraction = Fraction(0)) -> int:
     """`ticks` of `source` minus `shift` seconds, in ticks of `target`, rounded once (half up)."""
-    exact = (ticks * source - shift) / target
+    return nearest((ticks * source - shift) / target)
+
+
+def nearest(exact: Fraction) -> int:
+    """Rounded half up."""
     return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+
+
+class Timed(Protocol):
+    """What packets have."""
+
+    dts: int | None
+    duration: int | None
+
+
+def lasts_until(last: Timed, end: int, first: tuple[int, int]) -> None:
+    """Gives the packet decoded last the duration that makes its track end at `end`.
+
+    `first`: pts and dts of the first packet. MP4 counts a track's length in decode order: with B-frames the packet
+    decoded last is not the one shown last, whose duration it must carry.
+    """
+    if last.dts is not None:
+        last.duration = max(1, end - first[0] + first[1] - last.dts)
 
 
 @dataclass(slots=True)
@@ -154,8 +187,7 @@ class ConstantRate:
 
     def slot(self, time: Fraction) -> int:
         """The slot nearest to `time` (seconds)."""
-        exact = time * self.rate
-        return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+        return nearest(time * self.rate)
 
     def fill(self, until: Fraction) -> range:
         """The slots that the frame in hand takes when the next one is shown at `until`; empty: it is dropped."""

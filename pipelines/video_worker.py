@@ -11,6 +11,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.channel import Channel
+from pipelines.containers import Durations
 from pipelines.encode import VideoEncoder
 from pipelines.errors import LimitExceeded
 from pipelines.graph import VideoGraph
@@ -18,9 +19,12 @@ from pipelines.limits import Limits
 from pipelines.mux import Writer
 from pipelines.picture_facts import AspectWatch
 from pipelines.rendition import VideoRendition
-from pipelines.timestamps import ConstantRate, PresentationOrder, rescale
+from pipelines.timestamps import ConstantRate, PresentationOrder, lasts_until, nearest
 from pipelines.tracks import CLIP_TOLERANCE, Span, TrackState, is_packets_fault
 from pipelines.warning_log import WarningLog
+
+BRIEF_SECONDS = Fraction(1, 10)
+"""About what players show a last picture for where its container can't say."""
 
 
 class VideoDecoder:
@@ -29,6 +33,7 @@ class VideoDecoder:
     def __init__(
         self,
         stream: Any,
+        state: TrackState,
         packets: Channel[Packet[Any]],
         frames: list[Channel[VideoFrame]],
         span: Span,
@@ -39,7 +44,7 @@ class VideoDecoder:
         slots_only: bool,
     ) -> None:
         """`slots_only`: packets say when a frame is due, not which: AVI knows no presentation times."""
-        self.state = TrackState(stream.index, "video")
+        self.state = state
         self._context = stream.codec_context
         self._time_base: Fraction = stream.time_base
         self._packets, self._frames = packets, frames
@@ -132,6 +137,7 @@ class VideoWorker:
     def __init__(
         self,
         rendition: VideoRendition,
+        track: TrackState,
         frames: Channel[VideoFrame],
         graph: VideoGraph,
         encoder: VideoEncoder,
@@ -139,13 +145,19 @@ class VideoWorker:
         source_time_base: Fraction,
         time_base: Fraction,
         span: Span,
+        *,
+        durations: Durations,
+        promised_end: Fraction | None,
     ) -> None:
         self.rendition, self.encoder = rendition, encoder
         self.constant = ConstantRate(rendition.frame_rate) if rendition.constant_rate else None
-        self._frames, self._graph, self._writer = frames, graph, writer
+        self._track, self._frames, self._graph, self._writer = track, frames, graph, writer
         self._source_time_base, self._time_base, self._span = source_time_base, time_base, span
-        self._held: tuple[VideoFrame, int] | None = None
-        self._last_duration = 0
+        self._durations, self._promised_end = durations, promised_end
+        self._held: tuple[VideoFrame, Fraction] | None = None
+        self._last_duration = self._longest = Fraction(0)
+        self._last_start: int | None = None
+        self._first: tuple[int, int] | None = None
 
     def __call__(self) -> None:
         while (frame := self._frames.get()) is not None:
@@ -154,35 +166,69 @@ class VideoWorker:
         for filtered in self._graph.flush():
             self._show(filtered)
         if self._held is not None:
-            frame, pts = self._held
-            usual = max(1, round(1 / self.rendition.frame_rate / self._source_time_base))
-            self._encode(frame, pts, pts + (self._last_duration or usual))
-        self._writer.write(self.encoder.flush())
+            self._finish(*self._held)
+        packets = self.encoder.flush()
+        self._see_first(packets)
+        if packets and self._durations == "last" and self._first is not None:
+            lasts_until(packets[-1], self.encoder.end, self._first)
+        self._writer.write(packets)
 
     def _show(self, frame: VideoFrame) -> None:
         """Frames leave one late: only the next one's time tells how long a frame is shown."""
-        pts = frame.pts
-        assert pts is not None
+        # a deinterlacer's ticks are not the source's
+        tick = frame.time_base or self._source_time_base
+        assert frame.pts is not None
+        time = frame.pts * tick
         if frame.duration > 0:
-            self._last_duration = frame.duration
+            self._last_duration = frame.duration * tick
         if self._held is not None:
-            held, held_pts = self._held
-            if pts <= held_pts:
+            held, held_time = self._held
+            if time <= held_time:
                 return
+            self._longest = max(self._longest, time - held_time)
             if frame.duration <= 0:
-                self._last_duration = pts - held_pts
-            self._encode(held, held_pts, pts)
-        elif self._span.clipped and pts * self._source_time_base < self._span.start + CLIP_TOLERANCE:
-            pts = rescale(1, self._span.start, self._source_time_base)
-        self._held = (frame, pts)
+                self._last_duration = time - held_time
+            self._encode(held, held_time, time)
+        elif self._span.clipped and time < self._span.start + CLIP_TOLERANCE:
+            time = self._span.start
+        self._held = (frame, time)
 
-    def _encode(self, frame: VideoFrame, pts: int, until: int) -> None:
+    def _finish(self, frame: VideoFrame, time: Fraction) -> None:
+        """The last frame is shown for as long as its container says, and up to a clip's end where that comes first."""
+        until = time + (self._last_duration or 1 / self.rendition.frame_rate)
+        promised = self._promised_end
+        if promised is not None and time < promised and abs(promised - until) <= self._longest:
+            # MP4 gives durations in decode order, which with B-frames are those of other frames
+            until = promised
+        if self._span.end is not None and time < self._span.end:
+            until = self._span.end if self._track.done else min(until, self._span.end)
+        if self._durations == "none" and until - time > 2 * BRIEF_SECONDS:
+            # sent once more just before its end, for there is no other way to say when that is
+            self._encode(frame, time, until - BRIEF_SECONDS)
+            time = until - BRIEF_SECONDS
+        self._encode(frame, time, until)
+
+    def _encode(self, frame: VideoFrame, time: Fraction, until: Fraction) -> None:
+        time, until = time - self._span.start, until - self._span.start
         if self.constant is None:
-            start = rescale(pts, self._source_time_base, self._time_base, self._span.start)
-            end = rescale(until, self._source_time_base, self._time_base, self._span.start)
-            self._writer.write(self.encoder.encode(frame, start, max(1, end - start)))
+            start, end = nearest(time / self._time_base), nearest(until / self._time_base)
+            if self._last_start is not None and start <= self._last_start:
+                if start < self._last_start:
+                    return  # so close that its tick, and the one after, have a frame already
+                start += 1
+            self._last_start = start
+            self._write(self.encoder.encode(frame, start, max(1, end - start)))
             return
         if self.encoder.frames == 0:
-            self.constant.next_slot = self.constant.slot(pts * self._source_time_base - self._span.start)
-        for slot in self.constant.fill(until * self._source_time_base - self._span.start):
-            self._writer.write(self.encoder.encode(frame, slot, 1))
+            self.constant.next_slot = self.constant.slot(time)
+        for slot in self.constant.fill(until):
+            self._write(self.encoder.encode(frame, slot, 1))
+
+    def _write(self, packets: list[Packet[Any]]) -> None:
+        self._see_first(packets)
+        self._writer.write(packets)
+
+    def _see_first(self, packets: list[Packet[Any]]) -> None:
+        if self._first is None and packets:
+            pts, dts = packets[0].pts or 0, packets[0].dts
+            self._first = (pts, pts if dts is None else dts)

@@ -51,6 +51,7 @@ def make_video(
     frames: Iterable[VideoFrame] | None = None,
     timestamps: Sequence[Fraction] | None = None,
     time_base: Fraction | None = None,
+    end: Fraction | None = None,
     start: Fraction = Fraction(0),
     gop: int | None = None,
     b_frames: int = 0,
@@ -71,7 +72,8 @@ def make_video(
 ) -> Path:
     """Writes a clip and returns its path.
 
-    `timestamps`: presentation times in seconds, one per frame, for variable rates. `rotation`: degrees clockwise that a
+    `timestamps`: presentation times in seconds, one per frame, for variable rates; the last
+    frame is shown until `end`. `rotation`: degrees clockwise that a
     player turns the picture by, after mirroring it. `start` moves all tracks; each `Tone.start` moves one more.
     """
     seconds = Fraction(seconds)
@@ -113,7 +115,7 @@ def make_video(
         output.start_encoding()
         if art is not None:
             output.mux(art)
-        lanes = [encode_video(video, frames, rate, timestamps, start)]
+        lanes = [encode_video(video, frames, rate, timestamps, start, end)]
         lanes += [encode_sound(stream, tone, seconds, start) for stream, tone in zip(sounds, audio, strict=True)]
         lanes += [encode_cues(stream, track, start) for stream, track in zip(captions, subtitles, strict=True)]
         mux_in_order(output, lanes)

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import av
@@ -166,10 +167,26 @@ def mux_in_order(output: Any, lanes: Sequence[Lane]) -> None:
 
 
 def encode_video(
-    stream: Any, frames: Iterable[VideoFrame], rate: Rate, timestamps: Sequence[Fraction] | None, start: Fraction
+    stream: Any,
+    frames: Iterable[VideoFrame],
+    rate: Rate,
+    timestamps: Sequence[Fraction] | None,
+    start: Fraction,
+    end: Fraction | None = None,
 ) -> Lane:
+    """`end`: when the last of `timestamps` stops being shown; all packets then carry durations."""
     time_base = stream.codec_context.time_base
     time = start
+    durations: dict[int | None, int] = {}
+    if timestamps is not None and end is not None:
+        ticks = [round((start + moment) / time_base) for moment in (*timestamps, end)]
+        durations = {before: after - before for before, after in pairwise(ticks)}
+
+    def lasting(packets: list[Packet[Any]]) -> list[Packet[Any]]:
+        for packet in packets:
+            packet.duration = durations.get(packet.pts, packet.duration)
+        return packets
+
     for number, frame in enumerate(frames):
         if timestamps is not None and number >= len(timestamps):
             break
@@ -178,8 +195,8 @@ def encode_video(
         frame.time_base = time_base
         # generated pictures are all intra pictures, which encoders would take as an order
         frame.pict_type = PictureType.NONE
-        yield time, stream.encode(frame)
-    yield time, stream.encode(None)
+        yield time, lasting(stream.encode(frame))
+    yield time, lasting(stream.encode(None))
 
 
 def encode_sound(stream: Any, tone: Tone, seconds: Fraction, start: Fraction) -> Lane:
