@@ -24,6 +24,7 @@ from transcoder.api import (
     probe,
     problems,
     schema,
+    tus,
     uploads,
     webhooks,
 )
@@ -37,7 +38,7 @@ from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
-ROUTERS = (jobs, events, outputs, links, webhooks, uploads, probe, presets, devices, health, metrics)
+ROUTERS = (jobs, events, outputs, links, webhooks, uploads, tus, probe, presets, devices, health, metrics)
 
 EXPOSED_HEADERS = (
     *("Location", "ETag", "Content-Range", "Content-Disposition", "Retry-After", "Tus-Resumable", "Tus-Version"),

@@ -12,6 +12,9 @@ ServiceError
 ├── InputNotFound         input_not_found       422  inside the media roots, but not a file
 ├── NoDevice              no_device             422  no device satisfies the job's device policy
 ├── PayloadTooLarge       payload_too_large     413
+├── UploadLocked          upload_locked         423  another request fills it
+├── OffsetMismatch        offset_mismatch       409  bytes would be missing, or there twice
+├── ChecksumMismatch      checksum_mismatch     460  as the protocol tus has it
 ├── StorageFull           disk_full             507
 ├── TooManyJobs           limit_jobs            429  of a tenant
 ├── TooManyUploads        limit_uploads         429  of a tenant, at once
@@ -97,6 +100,21 @@ class NoDevice(ServiceError):
 class PayloadTooLarge(ServiceError):
     code = "payload_too_large"
     http_status = 413
+
+
+class UploadLocked(ServiceError):
+    code = "upload_locked"
+    http_status = 423
+
+
+class OffsetMismatch(ServiceError):
+    code = "offset_mismatch"
+    http_status = 409
+
+
+class ChecksumMismatch(ServiceError):
+    code = "checksum_mismatch"
+    http_status = 460
 
 
 class StorageFull(ServiceError):

@@ -78,6 +78,9 @@ class Settings(BaseSettings):
     upload_ttl_seconds: float = Field(
         7 * 86_400.0, gt=0, description="Uploads that no job uses are deleted after this time."
     )
+    resumable_ttl_seconds: float = Field(
+        86_400.0, gt=0, description="Resumable uploads that nobody goes on with are deleted after this time."
+    )
     attempt_timeout_seconds: float = Field(
         24 * 3600.0, gt=0, description="Deadline of one attempt where the job names none."
     )

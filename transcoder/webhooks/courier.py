@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import SQLAlchemyError
 
 from transcoder.clock import utc_now
+from transcoder.settings import Settings
 from transcoder.webhooks.deliveries import DeliveryStore, Due, Made
 from transcoder.webhooks.message import signed_headers
 from transcoder.webhooks.schedule import Outcome, Unanswered, decide
@@ -148,6 +149,19 @@ class Courier:
         if self._forget_at is None or not now < self._forget_at < now + timedelta(hours=2):
             self._forget_at = now + timedelta(hours=1)
             await self._store.forget(now - timedelta(seconds=self._settings.keep_seconds))
+
+
+def courier_for(settings: Settings, store: DeliveryStore) -> Courier:
+    secret = settings.webhook_secret
+    return Courier(
+        store,
+        Sender(settings.allowed_networks, settings.webhook_timeout_seconds),
+        CourierSettings(
+            settings.webhook_retry_seconds,
+            settings.webhook_keep_seconds,
+            None if secret is None else secret.get_secret_value(),
+        ),
+    )
 
 
 def _fitting(due: Sequence[Due], busy: Sequence[Due]) -> list[Due]:
