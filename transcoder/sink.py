@@ -18,10 +18,27 @@ BUFFER_BYTES = 1 << 20
 PART_SUFFIX = ".part"
 
 
+OnBytes = Callable[[int], None]
+"""Told how many bytes have come, with each chunk."""
+
+
+def ignore(count: int) -> None:
+    """An OnBytes that takes everything."""
+
+
 class UploadSink:
     """Takes an upload's bytes in order. `upload` is set once all are safe on the disk."""
 
-    def __init__(self, upload_id: str, name: str, folder: Path, *, max_bytes: int, fsync: Fsync) -> None:
+    def __init__(
+        self,
+        upload_id: str,
+        name: str,
+        folder: Path,
+        *,
+        max_bytes: int,
+        fsync: Fsync,
+        on_bytes: OnBytes = ignore,
+    ) -> None:
         self.id = upload_id
         self.size = 0
         self._name = name
@@ -29,6 +46,7 @@ class UploadSink:
         self._part = folder / f"{upload_id}{PART_SUFFIX}"
         self._max_bytes = max_bytes
         self._fsync = fsync
+        self._on_bytes = on_bytes
         self._digest = hashlib.sha256()
         self._buffer = bytearray()
         self._descriptor: int | None = None
@@ -42,8 +60,9 @@ class UploadSink:
         return self._upload
 
     async def write(self, chunk: bytes) -> None:
-        """Takes the next bytes. PayloadTooLarge past the limit, StorageFull when the disk is."""
+        """Takes the next bytes. PayloadTooLarge past the limit, StorageFull on a full disk, what `on_bytes` raises."""
         self.size += len(chunk)
+        self._on_bytes(len(chunk))
         if self.size > self._max_bytes:
             raise PayloadTooLarge(f"an upload is at most {self._max_bytes} bytes", limit_bytes=self._max_bytes)
         self._buffer += chunk

@@ -22,7 +22,7 @@ from pipelines.errors import Cancelled
 from transcoder.disk import Fsync, fsync_folder, inside, publishing, remove, settle_file
 from transcoder.ids import new_id
 from transcoder.names import display_name
-from transcoder.sink import PART_SUFFIX, UploadSink
+from transcoder.sink import PART_SUFFIX, OnBytes, UploadSink, ignore
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,18 @@ class Storage:
         return self._outputs / job_id / path
 
     @asynccontextmanager
-    async def receive(self, name: str) -> AsyncGenerator[UploadSink, None]:
-        """Takes an upload. Leaving without an error makes it durable and sets `sink.upload`; an error removes it."""
+    async def receive(self, name: str, on_bytes: OnBytes = ignore) -> AsyncGenerator[UploadSink, None]:
+        """Takes an upload. Leaving without an error makes it durable and sets `sink.upload`; an error removes it.
+
+        `on_bytes` is told of what comes, and may refuse it by raising.
+        """
         sink = UploadSink(
-            new_id(), display_name(name), self._uploads, max_bytes=self._max_upload_bytes, fsync=self._fsync
+            new_id(),
+            display_name(name),
+            self._uploads,
+            max_bytes=self._max_upload_bytes,
+            fsync=self._fsync,
+            on_bytes=on_bytes,
         )
         try:
             yield sink

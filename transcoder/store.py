@@ -16,6 +16,7 @@ from transcoder.database import Database
 from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
 from transcoder.ids import ID_PATTERN
 from transcoder.jobs import Job, JobStatus
+from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_of, job_from
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import jobs, tasks
@@ -40,18 +41,18 @@ class Page(Generic[T]):
 class JobStore:
     """Each method is one transaction."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, quotas: Quotas | None = None) -> None:
+        self._database, self._quotas = database, quotas
 
     async def add(self, new: Sequence[NewJob]) -> list[Added | ServiceError]:
         """Adds jobs together; for each what became of it. One that is refused does not touch the others."""
         try:
             async with self._database.write() as connection:
-                return await add_jobs(connection, new)
+                return await add_jobs(connection, new, self._quotas)
         except IntegrityError:
             # another process was quicker with an idempotency key: now its row is there to be seen
             async with self._database.write() as connection:
-                return await add_jobs(connection, new)
+                return await add_jobs(connection, new, self._quotas)
 
     async def get(self, job_id: str, tenant: str) -> Job:
         async with self._database.read() as connection:
@@ -109,6 +110,8 @@ class JobStore:
                 raise _conflict(row["status"], "tried again")
             if row["upload_id"] is not None:
                 await check_upload(connection, row["upload_id"], tenant)
+            if self._quotas is not None:
+                await self._quotas.check_jobs(connection, tenant)
             await _change(
                 connection,
                 job_id,

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipelines.spec import FileJob
 from transcoder.errors import IdempotencyConflict, InputUploadNotFound, ServiceError
 from transcoder.jobs import Job, JobStatus
+from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
 from transcoder.tables import idempotency, jobs, tasks, uploads
 
@@ -82,10 +83,13 @@ class Added:
     created: bool
 
 
-async def add_jobs(connection: AsyncConnection, new: Sequence[NewJob]) -> list[Added | ServiceError]:
+async def add_jobs(
+    connection: AsyncConnection, new: Sequence[NewJob], quotas: Quotas | None = None
+) -> list[Added | ServiceError]:
     """Adds jobs; for each, in order, what became of it."""
     keys = await _known_keys(connection, new)
     stored = await _stored_uploads(connection, new)
+    waiting = {} if quotas is None else await queued_jobs(connection, {job.tenant for job in new})
     fresh: list[NewJob] = []
     results: list[Added | ServiceError] = []
     for job in new:
@@ -95,7 +99,10 @@ async def add_jobs(connection: AsyncConnection, new: Sequence[NewJob]) -> list[A
             results.append(_replayed(job, known))
         elif (upload := job.spec.input.upload) is not None and (job.tenant, upload) not in stored:
             results.append(InputUploadNotFound("there is no such upload", upload=upload))
+        elif quotas is not None and waiting.get(job.tenant, 0) >= quotas.queued_jobs:
+            results.append(quotas.too_many_jobs())
         else:
+            waiting[job.tenant] = waiting.get(job.tenant, 0) + 1
             if key is not None and job.idempotency is not None:
                 # the next one in this batch may have the same key
                 keys[key] = _Known(job.id, job.idempotency.body_sha256)

@@ -140,6 +140,8 @@ uploads = Table(
     Column("created_at", Moment, nullable=False),
     PrimaryKeyConstraint("id"),
     Index("uploads_by_age", "created_at"),
+    # what a tenant's uploads hold
+    Index("uploads_by_tenant", "tenant", "size"),
 )
 
 idempotency = Table(

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from transcoder.database import Database
 from transcoder.errors import Conflict, InputUploadNotFound, UploadNotFound
 from transcoder.jobs import JobStatus, Upload
+from transcoder.quotas import Quotas, stored_bytes
 from transcoder.records import upload_from, upload_values
 from transcoder.tables import jobs, uploads
 
@@ -22,12 +23,19 @@ _ACTIVE = (JobStatus.QUEUED.value, JobStatus.RUNNING.value)
 class UploadStore:
     """Each method is one transaction."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, quotas: Quotas | None = None) -> None:
+        self._database, self._quotas = database, quotas
 
     async def add(self, upload: Upload, tenant: str) -> None:
+        """TenantStorageFull when the tenant's uploads hold too much with it."""
         async with self._database.write() as connection:
+            if self._quotas is not None:
+                await self._quotas.check_storage(connection, tenant, upload.size)
             await connection.execute(insert(uploads).values(upload_values(upload, tenant)))
+
+    async def stored_bytes(self, tenant: str) -> int:
+        async with self._database.read() as connection:
+            return await stored_bytes(connection, tenant)
 
     async def get(self, upload_id: str, tenant: str) -> Upload:
         async with self._database.read() as connection:

@@ -32,8 +32,13 @@ class _Known:
 class Authority:
     """Only keys that exist are remembered, so nobody can fill the memory with guesses."""
 
-    def __init__(self, store: KeyStore, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = store, clock
+    def __init__(
+        self,
+        store: KeyStore,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._store, self._clock, self._now = store, clock, now
         self._known: dict[str, _Known] = {}
         self._required = False
         self._asked_at = -CACHE_SECONDS
@@ -52,7 +57,7 @@ class Authority:
         stored = None if token is None else await self._find(token.key_id)
         if token is None or stored is None or not token.matches(stored.secret_sha256):
             raise Unauthorized("this key is not known", presented=True)
-        key = _valid(stored.key)
+        key = self._valid(stored.key)
         await self._touch(key)
         return key
 
@@ -61,7 +66,7 @@ class Authority:
         stored = await self._find(key_id)
         if stored is None:
             raise Unauthorized("the key that made this link is not known", presented=True)
-        return _valid(stored.key)
+        return self._valid(stored.key)
 
     async def _find(self, key_id: str) -> StoredKey | None:
         known = self._known.get(key_id)
@@ -74,7 +79,7 @@ class Authority:
         return stored
 
     async def _touch(self, key: ApiKey) -> None:
-        now = utc_now()
+        now = self._now()
         before = self._touched.get(key.id, key.last_used_at)
         if before is not None and timedelta() <= now - before < TOUCH_INTERVAL:
             return
@@ -85,9 +90,8 @@ class Authority:
             # such as a full disk: the call itself may well succeed
             logger.warning("the use of key %s can't be noted", key.id, exc_info=True)
 
-
-def _valid(key: ApiKey) -> ApiKey:
-    reason = key.ended(utc_now())
-    if reason is not None:
-        raise Unauthorized(f"this key is {reason}", presented=True)
-    return key
+    def _valid(self, key: ApiKey) -> ApiKey:
+        reason = key.ended(self._now())
+        if reason is not None:
+            raise Unauthorized(f"this key is {reason}", presented=True)
+        return key

@@ -1,4 +1,4 @@
-"""API keys."""
+"""API keys; what a tenant's uploads hold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def upgrade() -> None:
         sa.Column("revoked_at", MOMENT),
         sa.PrimaryKeyConstraint("id", name="api_keys_pkey"),
     )
+    op.create_index("uploads_by_tenant", "uploads", ["tenant", "size"])
 
 
 def downgrade() -> None:
+    op.drop_index("uploads_by_tenant", "uploads")
     op.drop_table("api_keys")
