@@ -33,8 +33,10 @@ from transcoder.jobs import Job, JobStatus, Upload
 from transcoder.lock import FolderLock
 from transcoder.news import News
 from transcoder.observer import Observer, Unobserved
+from transcoder.partials import PartialStore
 from transcoder.progress import ProgressBoard
 from transcoder.quotas import OpenUploads, Quotas
+from transcoder.resumable import Resumable
 from transcoder.retry import RetryPolicy
 from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
@@ -44,9 +46,9 @@ from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
 from transcoder.supervise import Supervisor
 from transcoder.sweep import Sweeper
 from transcoder.uploads import UploadStore
-from transcoder.webhooks.courier import Courier, CourierSettings
+from transcoder.webhooks.courier import courier_for
 from transcoder.webhooks.deliveries import DeliveryStore
-from transcoder.webhooks.send import Sender, check_url
+from transcoder.webhooks.send import check_url
 
 LOCK_SECONDS = 5.0
 JOBS_AT_ONCE = 200
@@ -87,6 +89,12 @@ class Service:
         self.uploads = UploadStore(self.database, quotas)
         self._open_uploads = OpenUploads(quotas)
         self.storage = storage or Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes)
+        self.resumable = Resumable(
+            self.storage,
+            PartialStore(self.database, quotas),
+            max_bytes=settings.max_upload_bytes,
+            ttl_seconds=settings.resumable_ttl_seconds,
+        )
         self.events = EventBus()
         self.supervisor: Executor = supervisor or Supervisor(
             sandbox=SandboxPolicy(settings.sandbox, settings.child_memory_bytes)
@@ -95,7 +103,7 @@ class Service:
         self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
         self._board = ProgressBoard(self.store)
         self.deliveries = DeliveryStore(self.database)
-        self.courier = _courier(settings, self.deliveries)
+        self.courier = courier_for(settings, self.deliveries)
         self._news = News(self.store, self.events, self._board, observer or Unobserved(), self.courier.wake)
         self._inputs = Inputs(
             storage=self.storage,
@@ -144,12 +152,14 @@ class Service:
             scope.push_async_callback(self.database.close)
             await self.database.migrate()
             await self._recover()
+            await self.resumable.recover()
             await self._sweeper.sweep_at_start()
             scope.callback(self.events.close)
             await self.supervisor.start()
             scope.push_async_callback(self.supervisor.close)
             self.supervisor.layers.log(self.settings.sandbox)
-            for work in (self._board.keep_saving(), self._sweeper.keep_sweeping(), self.courier.keep_delivering()):
+            keep = (self._board.keep_saving, self._sweeper.keep_sweeping, self.courier.keep_delivering)
+            for work in (*(each() for each in keep), self.resumable.keep_expiring()):
                 scope.push_async_callback(_end, asyncio.create_task(work))
             await self._engine.start()
             scope.push_async_callback(self._stop)
@@ -289,18 +299,6 @@ class Service:
             logger.warning("the database does not answer", exc_info=True)
             return False
         return True
-
-
-def _courier(settings: Settings, store: DeliveryStore) -> Courier:
-    return Courier(
-        store,
-        Sender(settings.allowed_networks, settings.webhook_timeout_seconds),
-        CourierSettings(
-            settings.webhook_retry_seconds,
-            settings.webhook_keep_seconds,
-            None if settings.webhook_secret is None else settings.webhook_secret.get_secret_value(),
-        ),
-    )
 
 
 async def _end(task: asyncio.Task[None]) -> None:
