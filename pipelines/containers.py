@@ -25,6 +25,8 @@ class Container:
     copies_subtitles: frozenset[str] | None = frozenset()
     subtitle_codec: str | None = None
     """The encoder of the container's own kind of text subtitles."""
+    overlapping_cues: bool = True
+    """Whether subtitles may be on screen at the same time."""
     cover_art: bool = False
     display_matrix: bool = False
     """Whether it says how players turn the picture."""
@@ -45,14 +47,14 @@ CONTAINERS: dict[str, Container] = {
         "mp4", "mp4", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "av1", "vp9", "mpeg4", "mpeg2video", "mpeg1video"}),
         copies_audio=_MP4_AUDIO, copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", cover_art=True,
-        display_matrix=True, durations="last",
+        display_matrix=True, durations="last", overlapping_cues=False,
     ),
     "mov": Container(
         "mov", "mov", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "mpeg4", "mpeg2video", "mjpeg", "prores", "dnxhd", "qtrle", "png"}),
         copies_audio=frozenset({"aac", "mp3", "ac3", "eac3", "alac"}) | _PCM,
         copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", display_matrix=True,
-        durations="last",
+        durations="last", overlapping_cues=False,
     ),
     "mkv": Container(
         "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,

@@ -29,7 +29,7 @@ from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRen
 from pipelines.result import Progress, Result
 from pipelines.sound_graph import AudioGraph
 from pipelines.source import Chapter, SourceInfo, VideoInfo
-from pipelines.subtitles import SubtitleTrack
+from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
 from pipelines.timestamps import rescale
 from pipelines.tracks import Span, TrackState
@@ -88,7 +88,8 @@ class _Run:
         self.packets: dict[int, Channel[Packet[Any]]] = {}
         self.video_tracks: dict[int, TrackState] = {}
         self.channels: list[Channel[Any]] = []
-        self.copies: dict[int, list[CopyTrack | SubtitleTrack]] = {}
+        self.copies: dict[int, list[CopyTrack | Subtitles]] = {}
+        self.subtitles: list[Subtitles] = []
         self._failure: BaseException | None = None
         self._failed = threading.Event()
         self.copy_clocks: dict[str, CopyClock] = {}
@@ -168,14 +169,17 @@ class _Run:
 
     def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:
         stream = writer.add(rendition, self.container, None)
-        track: CopyTrack | SubtitleTrack
-        if isinstance(rendition, SubtitleRendition):
-            track = SubtitleTrack(
-                self.container.streams[rendition.stream].codec_context, stream, writer, self.span, self.warnings
-            )
+        clock = self._copy_clock(rendition, writer)
+        track: CopyTrack | Subtitles
+        if isinstance(rendition, SubtitleRendition) or rendition.media == "subtitle":
+            about = (stream, writer, clock, self.warnings, not _container(writer).overlapping_cues)
+            copied = isinstance(rendition, CopyRendition)
+            source = self.container.streams[rendition.stream]
+            track = SubtitleCopy(*about) if copied else SubtitleTrack(*about, source=source)
+            self.subtitles.append(track)
         else:
             track = CopyTrack(
-                stream, writer, self._copy_clock(rendition, writer), rendition.media == "video", self.warnings,
+                stream, writer, clock, rendition.media == "video", self.warnings,
                 durations=_container(writer).durations,
             )  # fmt: skip
             if rendition.media in ("video", "audio"):
@@ -183,9 +187,9 @@ class _Run:
         self.tally.tracks[key] = track
         self.copies.setdefault(rendition.stream, []).append(track)
 
-    def _copy_clock(self, rendition: CopyRendition, writer: Writer) -> CopyClock:
-        """The clock that the copied tracks of one output share; a cover picture has none."""
-        if rendition.media == "picture":
+    def _copy_clock(self, rendition: CopyRendition | SubtitleRendition, writer: Writer) -> CopyClock:
+        """The clock that the copied tracks and subtitles of one output share; a cover picture has none."""
+        if isinstance(rendition, CopyRendition) and rendition.media == "picture":
             return CopyClock(Span(Fraction(0), None, clipped=False), at_keyframe=False, warnings=self.warnings)
         video = any(isinstance(r, CopyRendition) and r.media == "video" for r in writer.plan.renditions)
         return self.copy_clocks.setdefault(
@@ -266,6 +270,9 @@ class _Run:
                 channel.put(packet)
             for target in targets:
                 target.write(packet, time_base, shared=len(targets) > 1 or channel is not None)
+            if self.subtitles and packet.dts is not None:
+                for subtitles in self.subtitles:
+                    subtitles.reached(packet.dts * time_base)
             if self.span.end is not None and states and all(state.done for state in states):
                 break
         for clock in self.copy_clocks.values():

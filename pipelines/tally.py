@@ -10,7 +10,7 @@ from pipelines.encode import AudioEncoder, VideoEncoder
 from pipelines.mux import Writer
 from pipelines.rendition import CopyRendition, Plan, RenditionPlan
 from pipelines.result import OutputResult, Progress, RenditionResult, Result, Warning
-from pipelines.subtitles import SubtitleTrack
+from pipelines.subtitles import Subtitles
 from pipelines.tracks import TrackState
 from pipelines.video_worker import VideoWorker
 
@@ -26,7 +26,7 @@ class Tally:
         self.began = time.monotonic()
         self.writers: list[Writer] = []
         self.encoders: dict[Key, VideoEncoder | AudioEncoder] = {}
-        self.tracks: dict[Key, CopyTrack | SubtitleTrack] = {}
+        self.tracks: dict[Key, CopyTrack | Subtitles] = {}
         self.workers: dict[Key, VideoWorker] = {}
         self.states: list[TrackState] = []
 
