@@ -2,7 +2,7 @@
 
     python benchmarks/child_start.py [--starts 30]
 
-Children have the whole engine imported, as in the service.
+Children have the whole engine imported and are confined, as in the service.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import transcoder.operations  # noqa: F401 - what a real child has imported
 from transcoder.child import Emit
+from transcoder.sandbox import SandboxPolicy
 from transcoder.supervise import ChildEvent, ChildTask, Supervisor
 
 
@@ -31,7 +32,7 @@ OPS = {"run": hello}
 async def measure(starts: int) -> None:
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     began = time.perf_counter()
-    async with Supervisor(ops="child_start") as supervisor:
+    async with Supervisor(ops="child_start", sandbox=SandboxPolicy("auto")) as supervisor:
         print(f"fork server up: {(time.perf_counter() - began) * 1000:.0f} ms")
         first, ended = [], []
         for _ in range(starts + 1):

@@ -10,8 +10,8 @@ from typing import Any
 from pipelines.errors import Crashed, LimitExceeded, OutOfMemory, PipelineError
 from transcoder.forks import Exit
 
-_NEARLY_ALL = 0.8
-"""Of the memory limit: what crashes above it is taken for a failed allocation that was not looked at."""
+_MUCH = 0.5
+"""Of the memory limit: a crash above it is taken for a failed allocation. Libraries reserve more than they touch."""
 _VMSTAT = Path("/proc/vmstat")
 
 
@@ -52,10 +52,9 @@ def explain_exit(end: Exit | None, *, oom_kills: int, memory_bytes: int = 0) -> 
     name = _signal_name(number)
     if number == signal.SIGKILL and oom_kills > 0:
         return OutOfMemory("the kernel ended the process for want of memory", signal=name, peak_memory_bytes=peak)
-    if memory_bytes and peak >= _NEARLY_ALL * memory_bytes:
-        return OutOfMemory(
-            f"the process was ended by {name} with its memory used up", signal=name, peak_memory_bytes=peak
-        )
+    if memory_bytes and peak >= _MUCH * memory_bytes:
+        message = f"the process was ended by {name}, most likely as it was refused more memory"
+        return OutOfMemory(message, signal=name, peak_memory_bytes=peak)
     hint = "; perhaps for want of memory" if number == signal.SIGKILL else ""
     return Crashed(f"the process was ended by {name}{hint}", signal=name, peak_memory_bytes=peak)
 

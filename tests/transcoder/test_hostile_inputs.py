@@ -14,6 +14,8 @@ import pytest
 from tests import hostile_media as media
 from tests.media import Tone, make_audio, make_video
 from tests.transcoder.hostile import MP4, Target, canary, target, was_reached
+from transcoder import landlock, seccomp
+from transcoder.settings import Settings
 
 PLAYLISTS = tuple(media.playlists(1, Path("/x")))
 HOSTILE_NAMES = (
@@ -48,6 +50,17 @@ def unharmed(service: Target) -> Iterator[Target]:
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_video(tmp_path_factory.mktemp("clip") / "a.mkv", size=(160, 120), seconds=3)
+
+
+def test_health_tells_what_confines_children(service: Target) -> None:
+    """It was tried by a real child when the service started."""
+    told = service.http.get("/healthz").json()["sandbox"]
+
+    assert told["mode"] == "auto"
+    assert told["landlock"] == landlock.abi()
+    assert told["seccomp"] == (seccomp.architecture() is not None)
+    assert told["memory_bytes"] == Settings().child_memory_bytes
+    assert "processes that read inputs are" in service.server.log()
 
 
 def test_playlists_open_nothing_and_are_bad_input(unharmed: Target, clip: Path) -> None:
