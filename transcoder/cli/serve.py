@@ -34,6 +34,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
     import uvicorn
 
     from transcoder.app import create_app
+    from transcoder.connections import GuardedProtocol
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -46,6 +47,8 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
         create_app(settings),
         log_config=None,
         access_log=False,
+        http=GuardedProtocol,
+        ws="none",
         timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds) + 1,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
