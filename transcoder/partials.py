@@ -40,15 +40,13 @@ class PartialStore:
 
     async def add(self, partial: PartialUpload) -> None:
         """Room for all of it is set aside. TooManyUploads, TenantStorageFull."""
-        mine = select(func.count(), func.coalesce(func.sum(partial_uploads.c.size), 0)).where(
-            partial_uploads.c.tenant == partial.tenant
-        )
+        mine = select(func.count()).where(partial_uploads.c.tenant == partial.tenant)
         async with self._database.write() as connection:
-            count, promised = (await connection.execute(mine)).one()
+            count = (await connection.execute(mine)).scalar_one()
             limit = self._quotas.open_uploads
             if count >= limit:
                 raise TooManyUploads(f"{limit} uploads are not whole yet; finish or delete some", limit=limit)
-            await self._quotas.check_storage(connection, partial.tenant, int(promised) + partial.size)
+            await self._quotas.check_storage(connection, partial.tenant, partial.size)
             await connection.execute(insert(partial_uploads).values(asdict(partial)))
 
     async def get(self, upload_id: str, tenant: str, now: datetime) -> PartialUpload:

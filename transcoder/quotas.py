@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from transcoder.errors import TenantStorageFull, TooManyJobs, TooManyUploads
 from transcoder.jobs import JobStatus
-from transcoder.tables import jobs, uploads
+from transcoder.tables import jobs, partial_uploads, uploads
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,14 @@ async def queued_jobs(connection: AsyncConnection, tenants: Collection[str]) -> 
 
 
 async def stored_bytes(connection: AsyncConnection, tenant: str) -> int:
-    """Bytes of a tenant's uploads."""
-    found = await connection.execute(
-        select(func.coalesce(func.sum(uploads.c.size), 0)).where(uploads.c.tenant == tenant)
-    )
-    return int(found.scalar_one())
+    """Bytes of a tenant's uploads, with what those have room set aside for that come in pieces."""
+    total = 0
+    for table in (uploads, partial_uploads):
+        found = await connection.execute(
+            select(func.coalesce(func.sum(table.c.size), 0)).where(table.c.tenant == tenant)
+        )
+        total += int(found.scalar_one())
+    return total
 
 
 @dataclass

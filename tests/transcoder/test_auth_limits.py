@@ -145,6 +145,19 @@ async def test_bytes_of_uploads_are_limited_for_each_tenant(tmp_path: Path) -> N
         await still_well(api, owner)
 
 
+async def test_room_set_aside_for_an_upload_in_pieces_counts(tmp_path: Path) -> None:
+    async with keyed_api(tmp_path / "data", max_stored_bytes=1000) as (api, owner):
+        tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "600"}
+        begun = await owner.request("POST", "/v1/tus", headers=tus)
+        assert begun.status_code == 201
+        problem(await owner.request("POST", "/v1/tus", headers=tus), 507, "limit_storage")
+        problem(await owner.request("PUT", "/v1/uploads/b", content=b"x" * 500), 507, "limit_storage")
+        await owner.upload(b"x" * 300)
+        await owner.request("DELETE", begun.headers["location"], headers={"Tus-Resumable": "1.0.0"})
+        await owner.upload(b"x" * 500)
+        await still_well(api, owner)
+
+
 async def test_uploads_at_once_do_not_pass_the_limit_together(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_stored_bytes=1000) as (api, owner):
         puts = (owner.request("PUT", f"/v1/uploads/{n}", content=b"x" * 300) for n in range(10))

@@ -25,6 +25,7 @@ from transcoder.settings import Settings
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MISSING = "0" * 34
+IDS = ("job_id", "upload_id", "tus_id")
 
 ROUTES = sorted(
     {(method, route.path) for route in iter_route_contexts(create_app(Settings()).routes) for method in route.methods}
@@ -37,12 +38,20 @@ EXCEPTIONS = {
     ("GET", "/v1/webhooks/secret"): Scope.SUBMIT,
     ("POST", "/v1/jobs/{job_id}/outputs/{path:path}/link"): Scope.READ,
     ("POST", "/v1/jobs/{job_id}/events/link"): Scope.READ,
+    ("HEAD", "/v1/tus/{upload_id}"): Scope.SUBMIT,
 }
 """Where reading needs not `read`, or changing not `submit`."""
 
 BODIES = {
     ("PATCH", "/v1/jobs/{job_id}"): {"priority": 1},
     ("PATCH", "/v1/devices/{device_id}"): {"slots": 1},
+}
+TUS_HEADERS = {
+    "Tus-Resumable": "1.0.0",
+    "Upload-Offset": "0",
+    "Upload-Length": "5",
+    "X-HTTP-Method-Override": "PATCH",
+    "Content-Type": "application/offset+octet-stream",
 }
 INVALID = ("unknown", "wrong secret", "revoked", "expired", "no key's form")
 LACKING = {
@@ -64,8 +73,9 @@ class Stage:
     async def call(
         self, method: str, template: str, token: str | None, names: dict[str, str] | None = None
     ) -> httpx2.Response:
-        path = filled(template, names or self.names)
-        headers = {} if token is None else {"X-Api-Key": token}
+        known = names or self.names
+        path = filled(template, known | {"upload_id": known["tus_id"]} if "/tus" in template else known)
+        headers = TUS_HEADERS | ({} if token is None else {"X-Api-Key": token})
         return await self.api.http.request(method, path, headers=headers, json=BODIES.get((method, template)))
 
 
@@ -93,9 +103,11 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stag
 
 async def things(owner: Caller) -> dict[str, str]:
     job_id = await owner.finished_job()
+    tus = await owner.request("POST", "/v1/tus", headers={"Tus-Resumable": "1.0.0", "Upload-Length": "5"})
     return {
         "job_id": job_id,
         "upload_id": await owner.upload(),
+        "tus_id": tus.headers["location"].rpartition("/")[2],
         "path": "output.mp4",
         "device_id": "software",
         "name": "web-mp4",
@@ -140,20 +152,22 @@ async def test_key_without_the_scope_is_a_403(stage: Stage, method: str, path: s
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [route for route in ROUTES if "job_id" in route[1] or "upload_id" in route[1]]
+    ("method", "path"),
+    [route for route in ROUTES if "_id}" in route[1] and route[0] != "OPTIONS" and "device" not in route[1]],
 )
 async def test_thing_of_another_tenant_is_missing_and_nothing_else(stage: Stage, method: str, path: str) -> None:
-    missing = {**stage.names, "job_id": MISSING, "upload_id": MISSING}
+    missing = stage.names | dict.fromkeys(IDS, MISSING)
     others = await stage.call(method, path, stage.tokens["other tenant"])
     absent = await stage.call(method, path, stage.tokens["other tenant"], missing)
     assert others.status_code == absent.status_code == 404
     blank = others.text
-    for name in ("job_id", "upload_id"):
+    for name in IDS:
         blank = blank.replace(stage.names[name], MISSING)
     assert blank == absent.text
     assert {**others.headers, "date": ""} == {**absent.headers, "date": ""}
     for name, template in (("job_id", "/v1/jobs/{job_id}"), ("upload_id", "/v1/uploads/{upload_id}")):
         assert (await stage.call("GET", template, stage.tokens["right"])).json()["id"] == stage.names[name]
+    assert (await stage.call("HEAD", "/v1/tus/{upload_id}", stage.tokens["right"])).headers["upload-offset"] == "0"
 
 
 @private
