@@ -57,6 +57,7 @@ class AudioWorker:
             target.writer.write(target.encoder.flush())
 
     def _decode(self, packet: Packet[Any] | None) -> None:
+        self.state.packets += packet is not None
         if packet is not None and packet.pts is not None and packet.duration:
             end = (packet.pts + packet.duration) * self._time_base
             self._promised_end = max(end, self._promised_end or end)

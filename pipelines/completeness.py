@@ -1,8 +1,11 @@
 """Whether a run got what its input promised. The rule is stated once, here.
 
-A job fails as `no_frames` when a track that was asked for gave nothing, as `truncated` when more than the job's
-`max_missing` share of the promised time is missing at the end of every track, as `bad_input` when more than that share
-of a track's packets could not be decoded. Less than that is counted in the warnings.
+- `no_frames`: nothing came out of any track, or nothing out of one that was asked for and had packets.
+- `truncated`: the input, or a track whose own length is known, ends more than the job's `max_missing` share before its
+  header promises. A file that is as long as its own structure says is whole: there it is the header that is wrong.
+- `bad_input`: more than `max_missing` of a track's packets could not be decoded.
+
+What stays within the allowance is counted in the warnings. A track that never had a packet is left out with a warning.
 """
 
 from __future__ import annotations
@@ -18,58 +21,86 @@ from pipelines.warning_log import WarningLog
 
 SLACK_SECONDS = 0.15
 """Headers round, and count what encoders padded: this much is never called missing."""
+EXACT_FORMATS = frozenset({"mov"})
+"""Formats whose headers say how long each track is."""
+END_TAGGED_FORMATS = frozenset({"matroska", "webm"})
+"""Formats where a tag says when each track ends, counted from 0 (some writers: from its start, which is less)."""
 
-PROMISING_FORMATS = frozenset({"mov"})
-"""Formats whose headers say how long each track is, exactly; elsewhere a track's length is a guess or the file's."""
 
-
-def promised_end(source: SourceInfo, track: Track) -> Fraction | None:
-    """When the track ends, in seconds on the input's clock, by its own header; None where that says nothing."""
-    if track.duration_seconds is None or not PROMISING_FORMATS.intersection(source.format.split(",")):
+def exact_end(source: SourceInfo, track: Track) -> Fraction | None:
+    """When the track ends, in seconds on the input's clock, by its own header; None where that says nothing exact."""
+    if track.duration_seconds is None or not EXACT_FORMATS.intersection(source.format.split(",")):
         return None
     return Fraction((track.start_seconds or 0.0) + track.duration_seconds).limit_denominator(1_000_000)
+
+
+def _promised_end(source: SourceInfo, track: Track) -> float | None:
+    if track.duration_seconds is not None and END_TAGGED_FORMATS.intersection(source.format.split(",")):
+        return track.duration_seconds
+    end = exact_end(source, track)
+    return None if end is None else float(end)
+
+
+def _tracks(source: SourceInfo) -> tuple[Track, ...]:
+    return (*source.video, *source.audio)
 
 
 def check_complete(plan: Plan, source: SourceInfo, states: Iterable[TrackState], warnings: WarningLog) -> None:
     """Raises NoFrames, Truncated or BadInput; else adds a warning for what is missing within the allowance."""
     tracks = list(states)
-    silent = [track for track in tracks if track.frames == 0]
-    if tracks and len(silent) == len(tracks):
+    if tracks and all(track.frames == 0 for track in tracks):
         raise NoFrames("nothing could be decoded from the input", stage="decode", errors=sum(t.errors for t in tracks))
-    for track in silent:
-        if plan.max_missing < 1:
-            raise NoFrames(f"track {track.stream} gave nothing", stage="decode", stream=track.stream)
-        warnings.add("track_missing", f"track {track.stream} gave nothing")
-    _check_damage(plan, tracks)
-    _check_end(plan, source, tracks, warnings)
-
-
-def _check_damage(plan: Plan, tracks: list[TrackState]) -> None:
     for track in tracks:
-        share = track.errors / max(1, track.errors + track.frames)
-        if track.errors > 1 and share > plan.max_missing:
-            raise BadInput(
-                f"{share:.1%} of track {track.stream} could not be decoded ({plan.max_missing:.1%} allowed)",
-                stage="decode",
-                stream=track.stream,
-                errors=track.errors,
-            )
+        if track.frames == 0:
+            _check_silent(plan, source, track, warnings)
+        _check_damage(plan, track)
+    _check_ends(plan, source, tracks, warnings)
 
 
-def _check_end(plan: Plan, source: SourceInfo, tracks: list[TrackState], warnings: WarningLog) -> None:
-    promised = plan.duration_seconds
-    ends = [float(track.end) - plan.start_seconds for track in tracks if track.end is not None]
-    if promised is None or not ends or any(track.done for track in tracks):
-        return
-    missing = promised - max(ends)
+def _check_silent(plan: Plan, source: SourceInfo, track: TrackState, warnings: WarningLog) -> None:
+    promised = any(_promised_end(source, info) for info in _tracks(source) if info.index == track.stream)
+    if plan.max_missing < 1 and not track.done:
+        if track.packets:
+            raise NoFrames(f"track {track.stream} gave nothing", stage="decode", stream=track.stream)
+        if promised:
+            message = f"the input ends before anything of track {track.stream}"
+            raise Truncated(message, stage="decode", stream=track.stream)
+    warnings.add("track_missing", f"track {track.stream} gave nothing")
+
+
+def _check_damage(plan: Plan, track: TrackState) -> None:
+    share = track.errors / max(1, track.errors + track.frames)
+    if track.errors > 1 and share > plan.max_missing:
+        raise BadInput(
+            f"{share:.1%} of track {track.stream} could not be decoded ({plan.max_missing:.1%} allowed)",
+            stage="decode",
+            stream=track.stream,
+            errors=track.errors,
+        )
+
+
+def _check_ends(plan: Plan, source: SourceInfo, tracks: list[TrackState], warnings: WarningLog) -> None:
+    """Of each track that has a promise of its own; where none has, of the input as a whole."""
+    promises = {track.index: _promised_end(source, track) for track in _tracks(source)}
+    ends = {track.stream: float(track.end) for track in tracks if track.end is not None and not track.done}
+    own = {stream: promise for stream, end in ends.items() if (promise := promises.get(stream)) is not None}
+    for stream, promise in own.items():
+        limit = promise if plan.end_seconds is None else min(promise, plan.end_seconds)
+        _check_end(plan, source, limit - plan.start_seconds, ends[stream] - plan.start_seconds, warnings)
+    if not own and plan.duration_seconds is not None and len(ends) == len([t for t in tracks if t.end is not None]):
+        _check_end(plan, source, plan.duration_seconds, max(ends.values(), default=0.0) - plan.start_seconds, warnings)
+
+
+def _check_end(plan: Plan, source: SourceInfo, promised: float, got: float, warnings: WarningLog) -> None:
+    missing = promised - got
     frame_seconds = max((1 / track.frame_rate for track in source.video if track.frame_rate), default=0)
     if missing <= SLACK_SECONDS + float(frame_seconds):
         return
-    if missing > promised * plan.max_missing:
+    if missing > promised * plan.max_missing and source.whole is not True:
         raise Truncated(
             f"the input ends {missing:.2f} s before the {promised:.2f} s that it promises",
             stage="decode",
             missing_seconds=round(missing, 3),
             promised_seconds=round(promised, 3),
         )
-    warnings.add("short_input", f"the input ends {missing:.2f} s early", max(ends) + plan.start_seconds)
+    warnings.add("short_input", f"the input ends {missing:.2f} s early", got + plan.start_seconds)

@@ -14,6 +14,7 @@ from av.packet import Packet, PktSideDataT
 
 from pipelines.containers import Durations
 from pipelines.mux import Writer
+from pipelines.picture_order import PictureOrder
 from pipelines.timestamps import lasts_until, rescale
 from pipelines.tracks import Span, TrackState
 from pipelines.warning_log import WarningLog
@@ -79,12 +80,16 @@ class _Held:
 class CopyTrack:
     """One copied track: times shifted to the output's, decode times made to rise."""
 
+    source: int
+    """Index of the input's stream."""
     stream: Any
     writer: Writer
     clock: CopyClock
     is_video: bool
     warnings: WarningLog
     durations: Durations = "each"
+    order: PictureOrder | None = None
+    """Where packets come without presentation times."""
     state: TrackState = field(init=False)
     bytes: int = 0
     _last_dts: int | None = None
@@ -98,11 +103,14 @@ class CopyTrack:
     """The last one, which leaves when the next comes or with the end's duration."""
 
     def __post_init__(self) -> None:
-        self.state = TrackState(self.stream.index, "copy")
+        self.state = TrackState(self.source, "copy")
 
     def write(self, packet: Packet[Any], time_base: Fraction, *, shared: bool = False) -> None:
         """`shared`: others use this packet too, so a twin of it is written."""
-        self.take(twin_of(packet) if shared else packet, time_base, hidden=packet.is_discard)
+        hidden = packet.is_discard
+        packet = twin_of(packet) if shared else packet
+        for timed in [packet] if self.order is None else self.order.push(packet):
+            self.take(timed, time_base, hidden=hidden)
 
     def take(self, packet: Packet[Any], time_base: Fraction, *, hidden: bool) -> None:
         """`hidden`: an edit list says that it is not shown."""
@@ -128,6 +136,11 @@ class CopyTrack:
             return
         self._write_undated(packet.dts, time_base, origin)
         self._write(packet, time_base, origin)
+
+    def drain(self, time_base: Fraction) -> None:
+        """The input has ended: takes the packets whose order was still open. Before the clock settles."""
+        for packet in [] if self.order is None else self.order.flush():
+            self.take(packet, time_base, hidden=False)
 
     def finish(self, time_base: Fraction) -> None:
         """Writes what waited for a packet that never came."""

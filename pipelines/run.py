@@ -15,7 +15,7 @@ from av.packet import Packet
 
 from pipelines.audio_worker import AudioTarget, AudioWorker
 from pipelines.channel import Channel, Stopped
-from pipelines.completeness import check_complete, promised_end
+from pipelines.completeness import check_complete, exact_end
 from pipelines.containers import CONTAINERS
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.demux import Demuxer
@@ -25,8 +25,10 @@ from pipelines.graph import VideoGraph
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
 from pipelines.mux import Writer
+from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
 from pipelines.result import Progress, Result
+from pipelines.samples import SLOT_FORMATS
 from pipelines.sound_graph import AudioGraph
 from pipelines.source import Chapter, SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
@@ -121,7 +123,7 @@ class _Run:
             packets = self._channel(stream)
             decoder = VideoDecoder(
                 av_stream, self.video_tracks[stream], packets, channels, self.span, self.limits, self.warnings, step,
-                slots_only=self.source.format == "avi",
+                slots_only=self.source.format in SLOT_FORMATS,
             )  # fmt: skip
             self.states.append(decoder.state)
             self.threads.append(decoder)
@@ -152,7 +154,7 @@ class _Run:
         track = self.video_tracks.setdefault(rendition.stream, TrackState(rendition.stream, "video"))
         worker = VideoWorker(
             rendition, track, frames, graph, encoder, writer, graph.time_base, time_base, self.span,
-            durations=container.durations, promised_end=promised_end(self.source, info),
+            durations=container.durations, promised_end=exact_end(self.source, info),
         )  # fmt: skip
         self.tally.encoders[key], self.tally.workers[key] = encoder, worker
         self.threads.append(worker)
@@ -179,13 +181,19 @@ class _Run:
             self.subtitles.append(track)
         else:
             track = CopyTrack(
-                stream, writer, clock, rendition.media == "video", self.warnings,
-                durations=_container(writer).durations,
+                rendition.stream, stream, writer, clock, rendition.media == "video", self.warnings,
+                durations=_container(writer).durations, order=self._picture_order(rendition),
             )  # fmt: skip
             if rendition.media in ("video", "audio"):
                 self.states.append(track.state)
         self.tally.tracks[key] = track
         self.copies.setdefault(rendition.stream, []).append(track)
+
+    def _picture_order(self, rendition: CopyRendition) -> PictureOrder | None:
+        if self.source.format not in UNTIMED_FORMATS or rendition.codec not in UNTIMED_CODECS:
+            return None
+        info = next((track for track in self.source.video if track.index == rendition.stream and track.decodable), None)
+        return None if info is None else PictureOrder(self.container.streams[rendition.stream], info.frame_rate)
 
     def _copy_clock(self, rendition: CopyRendition | SubtitleRendition, writer: Writer) -> CopyClock:
         """The clock that the copied tracks and subtitles of one output share; a cover picture has none."""
@@ -275,11 +283,15 @@ class _Run:
                     subtitles.reached(packet.dts * time_base)
             if self.span.end is not None and states and all(state.done for state in states):
                 break
+        ending = [
+            (t, self.container.streams[s].time_base or Fraction(1, 90_000)) for s, ts in copies.items() for t in ts
+        ]
+        for track, time_base in ending:
+            track.drain(time_base)
         for clock in self.copy_clocks.values():
             clock.settle()
-        for stream, targets in copies.items():
-            for target in targets:
-                target.finish(self.container.streams[stream].time_base or Fraction(1, 90_000))
+        for track, time_base in ending:
+            track.finish(time_base)
         for channel in packets.values():
             channel.close()
 

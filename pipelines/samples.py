@@ -27,6 +27,8 @@ MAX_SCANNED_PIXELS = 300_000_000
 NEVER_INTERLACED = ("gif", "png", "apng", "webp")
 MAX_BYTES = 64_000_000
 MAX_PACKETS = 20_000
+SLOT_FORMATS = frozenset({"avi"})
+"""Formats whose video packets say when a picture is due, not which: AVI knows no presentation times."""
 
 
 @dataclass
@@ -40,6 +42,8 @@ class Sample:
     frames: list[Any] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    slots_only: bool = False
+    first_dts: int | None = None
     packets: int = 0
     attempts: int = 0
     errors: int = 0
@@ -49,6 +53,8 @@ class Sample:
     @property
     def start_seconds(self) -> float | None:
         """When the first frame is shown, or the first packet where nothing was decoded."""
+        if self.slots_only and self.first_dts is not None:
+            return float(self.first_dts * self.time_base)
         ticks = [frame.pts for frame in self.frames[:1] if frame.pts is not None] or [min(self.times, default=None)]
         return None if ticks[0] is None else float(ticks[0] * self.time_base)
 
@@ -86,6 +92,8 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
     has_video = any(stream.type == "video" for stream in chosen)
     wanted = {"video": ENOUGH_TIMES, "audio": 1 if has_video else ENOUGH_SIZES}
     tracks = {s.index: Sample(s.index, s.type, s.time_base or Fraction(1, 90_000), wanted[s.type]) for s in chosen}
+    for sample in tracks.values():
+        sample.slots_only = container.format.name in SLOT_FORMATS and sample.kind == "video"
     samples = Samples(tracks)
     for stream in chosen:
         if stream.type == "video" and _may_be_interlaced(stream):
@@ -127,6 +135,7 @@ def _may_be_interlaced(stream: Any) -> bool:
 def _look(packet: Any, sample: Sample) -> None:
     if packet.size:
         sample.packets += 1
+        sample.first_dts = packet.dts if sample.first_dts is None else sample.first_dts
         if len(sample.times) < ENOUGH_TIMES and packet.pts is not None:
             sample.times.append(packet.pts)
         if len(sample.sizes) < ENOUGH_TIMES:

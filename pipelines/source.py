@@ -120,6 +120,8 @@ class SourceInfo(Facts):
     format: str
     """FFmpeg's demuxer name."""
     size_bytes: int | None = None
+    whole: bool | None = None
+    """Whether the file is as long as its own structure says; None where that says nothing."""
     duration_seconds: float | None = None
     start_seconds: float = 0.0
     bit_rate: int | None = None

@@ -68,6 +68,9 @@ class Subtitles:
     def reached(self, time: Fraction) -> None:
         """The input is read up to about `time`."""
 
+    def drain(self, time_base: Fraction) -> None:
+        """Nothing is held back."""
+
     def finish(self, time_base: Fraction) -> None:
         """The input has ended; `time_base` is its track's."""
         self.settle()

@@ -32,6 +32,7 @@ _LOSSLESS = frozenset(
 )
 _PCM_BITS = re.compile(r"pcm_(?:alaw|mulaw|[a-z]+(\d+))")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*")
+_CLOCK_TIME = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 MAX_TEXT = 1000
@@ -113,6 +114,7 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
     if start is None and stream.start_time is not None:
         start = float(stream.start_time * base)
     duration = float(stream.duration * base) if stream.duration is not None and stream.duration > 0 else None
+    duration = duration or _tagged_seconds(stream.metadata)
     language = _LANGUAGE.match(stream.metadata.get("language", ""))
     title = clean(stream.metadata.get("title") or stream.metadata.get("name") or "")
     return {
@@ -128,6 +130,12 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
         "default": bool(stream.disposition & Disposition.default),
         "forced": bool(stream.disposition & Disposition.forced),
     }
+
+
+def _tagged_seconds(metadata: dict[str, str]) -> float | None:
+    """Matroska's tag: 00:00:02.005000000."""
+    found = _CLOCK_TIME.match(metadata.get("DURATION", ""))
+    return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3]) or None
 
 
 def _time_base(stream: Any) -> Fraction:

@@ -22,7 +22,7 @@ class Span:
 
 @dataclass
 class TrackState:
-    """What a decoder has seen of its track; read by others for progress and completeness."""
+    """What a decoder has seen of its track; read by others for progress and completeness. `stream` is the input's."""
 
     stream: int
     kind: str

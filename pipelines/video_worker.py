@@ -43,7 +43,7 @@ class VideoDecoder:
         *,
         slots_only: bool,
     ) -> None:
-        """`slots_only`: packets say when a frame is due, not which: AVI knows no presentation times."""
+        """`slots_only`: packets say when a frame is due, not which."""
         self.state = state
         self._context = stream.codec_context
         self._time_base: Fraction = stream.time_base
@@ -67,6 +67,7 @@ class VideoDecoder:
             channel.close()
 
     def _decode(self, packet: Packet[Any] | None) -> None:
+        self.state.packets += packet is not None
         if self._slots is not None and packet is not None and packet.dts is not None:
             self._slots.append(packet.dts)
         try:
