@@ -16,6 +16,7 @@ from av.stream import Disposition
 
 from pipelines import encode
 from pipelines.errors import DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
+from pipelines.metadata import disposition_of
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
 from pipelines.source import Chapter
 
@@ -54,11 +55,7 @@ class Writer:
             stream = self._add_copy(rendition, source)
         else:
             stream = encode.add_subtitle_stream(self._container, rendition, source)
-        disposition = Disposition(0)
-        if rendition.default:
-            disposition |= Disposition.default
-        if rendition.forced:
-            disposition |= Disposition.forced
+        disposition = disposition_of(default=rendition.default, forced=rendition.forced, roles=rendition.roles)
         if isinstance(rendition, CopyRendition) and rendition.media == "picture":
             disposition = Disposition.attached_pic
         stream.disposition = disposition

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pipelines.containers import CONTAINERS, Container
 from pipelines.devices import Device
 from pipelines.errors import BadInput, UnsupportedSpec
+from pipelines.metadata import kept_tags, labels
 from pipelines.plan_audio import plan_audio
 from pipelines.plan_video import plan_video
 from pipelines.rendition import (
@@ -120,7 +121,7 @@ class _Assembly:
             muxer=container.muxer,
             muxer_options=container.options,
             renditions=tuple(renditions),
-            metadata=dict(self.source.metadata),
+            metadata=kept_tags(self.source.metadata),
             chapters=container.chapters,
         )
 
@@ -187,18 +188,17 @@ class _Assembly:
         planned: list[RenditionPlan] = []
         default = next((track for track in chosen if track.default), None)
         for track in chosen:
-            about = dict(
-                stream=track.index, language=track.language, title=track.title, forced=track.forced,
-                default=track is default,
-            )  # fmt: skip
+            index, about = track.index, labels(track, default=track is default)
             copies, own = self.container.copies_subtitles, self.container.subtitle_codec
             if copies is None or track.codec in copies:
                 planned.append(
-                    CopyRendition(codec=track.codec, media="subtitle", reason="goes along as it is", **about)
+                    CopyRendition(
+                        stream=index, codec=track.codec, media="subtitle", reason="goes along as it is", **about
+                    )
                 )
             elif track.kind == "text" and track.decodable and own and self.device.encoder(own):
                 reason = f"{track.codec} to {own}, {self.output.container}'s kind"
-                planned.append(SubtitleRendition(codec=own, encoder=own, reason=reason, **about))
+                planned.append(SubtitleRendition(stream=index, codec=own, encoder=own, reason=reason, **about))
             else:
                 self.notes.add(
                     "subtitle_dropped",
@@ -253,10 +253,7 @@ class _Assembly:
                 codec=track.codec,
                 media=media,
                 codec_tag="hvc1" if track.codec == "hevc" and hvc1 else None,
-                language=track.language,
-                title=track.title,
-                default=track is default,
-                forced=track.forced,
+                **labels(track, default=track is default),
                 reason=f"{track.codec} copied without re-encoding",
             )
             for track in kept

@@ -8,6 +8,7 @@ from pipelines.devices import Device
 from pipelines.downmix import LAYOUTS, carrier, has_place, is_identity, keeps, loudness_db, matrix, speakers
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import Resample
+from pipelines.metadata import labels
 from pipelines.rendition import AudioRendition
 from pipelines.source import AudioInfo
 from pipelines.spec import AUDIO_CODECS, AudioSpec
@@ -41,10 +42,7 @@ def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Devic
         layout=layout,
         sample_format=sample_format,
         bit_rate=bit_rate,
-        language=source.language,
-        title=source.title,
-        default=default,
-        forced=source.forced,
+        **labels(source, default=default),
         reason="; ".join(reasons),
     )
 

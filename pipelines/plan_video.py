@@ -13,6 +13,7 @@ from pipelines.containers import CONTAINERS
 from pipelines.devices import Capability, Device
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import Deinterlace, Filter, Retag
+from pipelines.metadata import labels
 from pipelines.rendition import VideoRendition
 from pipelines.source import Colour, VideoInfo
 from pipelines.spec import VIDEO_CODECS, Rung
@@ -84,9 +85,7 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) ->
         keeps_rotation=keeps_rotation,
         rotation=source.rotation if keeps_rotation else 0,
         mirrored=source.mirrored and keeps_rotation,
-        language=source.language,
-        title=source.title,
-        default=True,
+        **labels(source, default=True),
         reason="; ".join(reasons),
     )
 

@@ -167,7 +167,12 @@ def _chapters(container: InputContainer, duration: float | None) -> tuple[Chapte
 
 
 def _metadata(container: InputContainer) -> dict[str, str]:
-    pairs = ((clean(key), clean(value)) for key, value in container.metadata.items())
+    """The file's tags; Ogg writes them into its tracks."""
+    tags = dict(container.metadata)
+    if "ogg" in _names(container):
+        for stream in container.streams:
+            tags = {**stream.metadata, **tags}
+    pairs = ((clean(key), clean(value)) for key, value in tags.items())
     return dict([(key, value) for key, value in pairs if key and value][:MAX_METADATA])
 
 

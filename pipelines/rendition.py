@@ -25,7 +25,7 @@ class DecodePlan(Facts):
 
 
 class _Rendition(Facts):
-    """`stream` is the source's stream index; language, title and default are those of the output track."""
+    """`stream` is the source's stream index; language, title, default … are those of the output track."""
 
     stream: int
     codec: str
@@ -33,6 +33,7 @@ class _Rendition(Facts):
     title: str | None = None
     default: bool = False
     forced: bool = False
+    roles: tuple[str, ...] = ()
     reason: str
 
 

@@ -28,6 +28,8 @@ class Track(Facts):
     title: str | None = None
     default: bool = False
     forced: bool = False
+    roles: tuple[str, ...] = ()
+    """What else it is for: comment, dub, hearing_impaired … (`metadata.ROLES`)."""
 
 
 class MasteringDisplay(Facts):

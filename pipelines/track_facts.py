@@ -11,6 +11,7 @@ from av.stream import Disposition
 from pipelines.errors import LimitExceeded
 from pipelines.frame_rates import best_rate, measure
 from pipelines.limits import Limits
+from pipelines.metadata import roles_of
 from pipelines.picture_facts import colour_of, field_order, orientation, plausible_aspect
 from pipelines.samples import Sample
 from pipelines.source import AudioInfo, OtherTrack, SubtitleInfo, VideoInfo
@@ -129,6 +130,7 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
         "title": title or None,
         "default": bool(stream.disposition & Disposition.default),
         "forced": bool(stream.disposition & Disposition.forced),
+        "roles": roles_of(stream.disposition),
     }
 
 

@@ -1,0 +1,68 @@
+"""What outputs say about themselves: the tags of a file that are kept, and the labels and roles of its tracks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypedDict
+
+from av.stream import Disposition
+
+from pipelines.source import Track
+
+KEPT_TAGS = (
+    "title", "artist", "album", "album_artist", "composer", "performer", "date", "genre", "track", "disc", "comment",
+    "description", "synopsis", "copyright", "publisher", "language", "lyrics", "show", "season_number", "episode_id",
+    "episode_sort", "network", "creation_time",
+)  # fmt: skip
+"""FFmpeg's names of what tells of the work. What tells of the old file (encoder, brands, handlers, statistics) would be
+wrong of the new one, and places and devices of recording are nobody's business."""
+
+OTHER_NAMES = {"year": "date", "author": "artist", "albumartist": "album_artist", "tracknumber": "track"}
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+
+ROLES: dict[str, Disposition] = {
+    name: getattr(Disposition, name)
+    for name in (
+        "dub", "original", "comment", "lyrics", "karaoke", "hearing_impaired", "visual_impaired", "clean_effects",
+        "captions", "descriptions",
+    )
+}  # fmt: skip
+"""What a track is for. Containers keep those that they have a place for."""
+
+
+class Labels(TypedDict):
+    language: str | None
+    title: str | None
+    default: bool
+    forced: bool
+    roles: tuple[str, ...]
+
+
+def labels(track: Track, *, default: bool) -> Labels:
+    """The labels of the track made from `track`."""
+    return Labels(language=track.language, title=track.title, default=default, forced=track.forced, roles=track.roles)
+
+
+def kept_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Those of KEPT_TAGS that are there, under their usual names; a time only where it is one."""
+    named: dict[str, str] = {}
+    for key, value in tags.items():
+        name = key.lower()
+        named.setdefault(OTHER_NAMES.get(name, name), value)
+    kept = {name: named[name] for name in KEPT_TAGS if name in named}
+    if not _TIME.fullmatch(kept.get("creation_time", "")):
+        kept.pop("creation_time", None)
+    return kept
+
+
+def roles_of(disposition: Disposition) -> tuple[str, ...]:
+    return tuple(name for name, flag in ROLES.items() if disposition & flag)
+
+
+def disposition_of(*, default: bool, forced: bool, roles: tuple[str, ...]) -> Disposition:
+    disposition = Disposition.default * default | Disposition.forced * forced
+    for role in roles:
+        disposition |= ROLES[role]
+    return Disposition(disposition)
