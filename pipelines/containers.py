@@ -30,6 +30,8 @@ class Container:
     cover_art: bool = False
     display_matrix: bool = False
     """Whether it says how players turn the picture."""
+    pixel_shape: bool = True
+    """Whether its header says the sample aspect ratio (PyAV does not hand it to Matroska's muxer)."""
     chapters: bool = True
     time_base_denominator: int = 90_000
     """Ticks per second that video timing is kept with where the source's own are too coarse."""
@@ -59,12 +61,12 @@ CONTAINERS: dict[str, Container] = {
     "mkv": Container(
         "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,
         copies_subtitles=frozenset({"subrip", "ass", "webvtt", "hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle"}),
-        subtitle_codec="subrip", cover_art=True, time_base_denominator=1000,
+        subtitle_codec="subrip", cover_art=True, display_matrix=True, pixel_shape=False, time_base_denominator=1000,
     ),
     "webm": Container(
         "webm", "webm", {"cues_to_front": "1"}, copies_video=frozenset({"vp8", "vp9", "av1"}),
         copies_audio=frozenset({"opus", "vorbis"}), copies_subtitles=frozenset({"webvtt"}), subtitle_codec="webvtt",
-        time_base_denominator=1000,
+        display_matrix=True, pixel_shape=False, time_base_denominator=1000,
     ),
     "ts": Container(
         "mpegts", "ts", {}, copies_video=frozenset({"h264", "hevc", "mpeg2video", "mpeg1video"}),

@@ -36,8 +36,8 @@ PIXEL_FORMATS: dict[str, tuple[str, ...]] = {
     "libvpx-vp9": ("yuv420p", "yuv422p", "yuv444p", "yuv420p10le", "yuv422p10le", "yuv444p10le"),
 }
 
-MIN_SIDES: dict[str, int] = {"libx264": 2, "libx265": 16, "libsvtav1": 4, "libvpx-vp9": 2}
-"""Pixels; measured. Even, as 4:2:0 needs it."""
+MIN_SIDES: dict[str, int] = {"libx264": 2, "libx265": 16, "libsvtav1": 32, "libvpx-vp9": 2}
+"""Pixels, measured: x265 refuses less; SVT-AV1 4.1 never finishes long and narrow pictures of 16 and less."""
 MAX_SIZES: dict[str, tuple[int, int]] = {"libx264": (16384, 16384), "libsvtav1": (16384, 8704)}
 
 SAMPLE_RATES: dict[str, tuple[int, ...]] = {

@@ -24,6 +24,9 @@ ASSUMED_RATE = Fraction(25)
 DEEP_CODECS = ("hevc", "av1")
 """Codecs whose usual players take 10 bits: a deep source stays deep."""
 
+SHAPED_CODECS = ("h264", "hevc")
+"""Codecs whose bitstream says the sample aspect ratio."""
+
 SDR_COMPANIONS: dict[str, tuple[str, str]] = {
     "bt709": ("bt709", "bt709"),
     "bt470bg": ("bt470bg", "smpte170m"),
@@ -44,7 +47,8 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) ->
     picture = _picture(source)
     pixel_format = _pixel_format(rung, codec, capability, source, reasons)
     keeps_rotation = _keeps_rotation(rung, source, container, reasons)
-    width, height, aspect = _size(rung, source, capability, keeps_rotation, reasons)
+    keeps_shape = CONTAINERS[container].pixel_shape or codec in SHAPED_CODECS
+    width, height, aspect = _size(rung, source, capability, keeps_rotation, keeps_shape, reasons)
     canvas = Canvas(
         width=width,
         height=height,
@@ -131,14 +135,19 @@ def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list
         if CONTAINERS[container].display_matrix:
             reasons.append(f"left as coded, to be turned by players ({turn})")
             return True
-        reasons.append(f"turned {turn}: {container} does not say how players turn a picture")
+        reasons.append(f"turned {turn}: {container} can't say how players turn a picture")
         return False
     reasons.append(f"turned {turn}")
     return False
 
 
 def _size(
-    rung: Rung, source: VideoInfo, capability: Capability, keeps_rotation: bool, reasons: list[str]
+    rung: Rung,
+    source: VideoInfo,
+    capability: Capability,
+    keeps_rotation: bool,
+    keeps_shape: bool,
+    reasons: list[str],
 ) -> tuple[int, int, Fraction]:
     """Coded width, height and sample aspect ratio of the rendition."""
     quarter = source.rotation in (90, 270)
@@ -148,6 +157,10 @@ def _size(
         width, height, aspect = source.width, source.height, source.sample_aspect_ratio
         if quarter and not keeps_rotation:
             width, height, aspect = height, width, 1 / aspect
+        if aspect != 1 and not keeps_shape:
+            width, height = (round(width * max(1, aspect)), round(height * max(1, 1 / aspect)))
+            width, height, aspect = width + width % 2, height + height % 2, Fraction(1)
+            reasons.append(f"pixels made square ({width}×{height}): this container would not say their shape")
         if width % 2 or height % 2:
             reasons.append(f"odd size {width}×{height} cut to even")
         width, height = (max(2, side - side % 2) for side in (width, height))
