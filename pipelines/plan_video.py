@@ -158,7 +158,10 @@ def _size(
         if quarter and not keeps_rotation:
             width, height, aspect = height, width, 1 / aspect
         if aspect != 1 and not keeps_shape:
-            width, height = (round(width * max(1, aspect)), round(height * max(1, 1 / aspect)))
+            if aspect > 1:
+                width = round(width * aspect)
+            else:
+                height = round(height / aspect)
             width, height, aspect = width + width % 2, height + height % 2, Fraction(1)
             reasons.append(f"pixels made square ({width}×{height}): this container would not say their shape")
         if width % 2 or height % 2:

@@ -24,7 +24,9 @@ def _verify_file(output: OutputPlan, written: OutputResult, path: Path) -> None:
     if size == 0:
         raise VerifyFailed(f"{output.path} is empty", stage="verify", path=output.path)
     try:
-        with av.open(str(path.absolute()), metadata_errors="replace") as container:
+        # a transport stream of a few packets is not recognised by its bytes
+        form = output.muxer if output.muxer == "mpegts" else None
+        with av.open(str(path.absolute()), format=form, metadata_errors="replace") as container:
             found = sorted(stream.type for stream in container.streams if stream.type in ("video", "audio"))
             duration = None if container.duration is None else container.duration / av.time_base
             frames = {stream.index: stream.frames for stream in container.streams}

@@ -45,7 +45,9 @@ def decode_video(path: Path, track: int = 0, *, limit: int | None = None) -> Dec
     """Decodes a video track, wholly or its first `limit` frames."""
     frames: list[VideoFrame] = []
     times: list[Fraction] = []
-    with av.open(str(path.absolute()), metadata_errors="replace") as container:
+    # a transport stream of a few packets is not recognised by its bytes
+    form = "mpegts" if path.suffix == ".ts" else None
+    with av.open(str(path.absolute()), format=form, metadata_errors="replace") as container:
         stream = container.streams.video[track]
         stream.thread_type = "AUTO"
         for number, frame in enumerate(container.decode(stream)):
