@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
+from sqlalchemy.exc import OperationalError
 
 from tests.transcoder.fixtures_api import Api, problem, serving_api
 from tests.transcoder.fixtures_auth import Caller, bearer, make_key, store_of
@@ -191,6 +192,20 @@ async def test_key_in_the_database_is_found_before_serving(tmp_path: Path) -> No
     async with open_keys(settings) as keys:
         await make_key(keys)
     assert await keys_exist(settings)
+
+
+async def test_nobody_is_let_in_while_the_database_is_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(self: KeyStore) -> bool:
+        raise OperationalError("select", {}, OSError("gone"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyStore, "any", away)
+        api.app.state.gatekeeper.authority._asked_at = float("-inf")
+        problem(await api.http.get("/v1/jobs"), 503, "service_unavailable")
+        problem(await api.http.put("/v1/uploads/a", content=b"x"), 503, "service_unavailable")
+        assert (await api.http.get("/healthz")).json() == {"status": "ok"}
+    assert api.stored() == []
+    await api.ended((await api.submit())["id"])
 
 
 async def test_request_without_a_host_is_refused(api: Api) -> None:

@@ -60,6 +60,7 @@ async def test_key_that_asks_too_much_waits_and_others_do_not(tmp_path: Path) ->
         await still_well(api, other)
 
 
+@pytest.mark.slow
 async def test_guessed_keys_take_nothing_of_a_real_ones_rate(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", requests_per_second=0.01, requests_burst=10) as (api, owner):
         for _ in range(20):
@@ -108,6 +109,7 @@ async def test_refused_form_leaves_no_upload_behind(tmp_path: Path) -> None:
         api.executor.gate.set()
 
 
+@pytest.mark.slow
 async def test_jobs_at_once_do_not_pass_the_limit_together(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_queued_jobs=5) as (api, owner):
         api.executor.gate.clear()
@@ -158,6 +160,7 @@ async def test_room_set_aside_for_an_upload_in_pieces_counts(tmp_path: Path) -> 
         await still_well(api, owner)
 
 
+@pytest.mark.slow
 async def test_uploads_at_once_do_not_pass_the_limit_together(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_stored_bytes=1000) as (api, owner):
         puts = (owner.request("PUT", f"/v1/uploads/{n}", content=b"x" * 300) for n in range(10))

@@ -161,6 +161,7 @@ async def test_link_does_not_wait_for_the_keys_rate(linked: Linked) -> None:
     assert linked.api.app.state.gatekeeper.buckets._buckets == {}
 
 
+@pytest.mark.slow
 async def test_link_outlives_a_restart_but_not_its_secret(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with keyed_api(data) as (_, owner):
