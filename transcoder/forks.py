@@ -79,7 +79,7 @@ class ForkServerProcess:
                 # Of its own, so that Ctrl-C in the service's terminal reaches only the service.
                 start_new_session=True,
                 # The service's settings hold secrets; its children read hostile input and need none of them.
-                env={name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)},
+                env=_environment(),
             )
             server = cls(process, ours)
             on_failure.pop_all()
@@ -239,3 +239,9 @@ def _reject(future: asyncio.Future[_T], error: Exception) -> None:
         future.set_exception(error)
         # It is no mistake when nobody waits for it.
         future.exception()
+
+
+def _environment() -> dict[str, str]:
+    """The service's without its settings. numpy's threads would start before the fork, and be missing after it."""
+    passed = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+    return {**passed, "OPENBLAS_NUM_THREADS": "1"}

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.input import LocalFile
-from pipelines.probe import probe
+import numpy  # noqa: F401 - probing looks at pictures as arrays: imported once, before children are forked
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.devices import software_device
+from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.plan import plan
+from pipelines.probe import probe
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode
 from transcoder.child import Emit, Op
