@@ -13,6 +13,10 @@ _PCM = frozenset(
 Durations = Literal["each", "last", "none"]
 
 
+ChapterStyle = Literal["entries", "comments"]
+"""How a file has chapters: entries of its own, or comments that name their starts (Ogg, FLAC)."""
+
+
 @dataclass(frozen=True)
 class Container:
     """`copies` names the codecs (FFmpeg's names) that players of this container take; None: any."""
@@ -32,7 +36,7 @@ class Container:
     """Whether it says how players turn the picture."""
     pixel_shape: bool = True
     """Whether its header says the sample aspect ratio (PyAV does not hand it to Matroska's muxer)."""
-    chapters: bool = True
+    chapters: ChapterStyle | None = "entries"
     time_base_denominator: int = 90_000
     """Ticks per second that video timing is kept with where the source's own are too coarse."""
     tracks_per_type: int | None = None
@@ -71,13 +75,17 @@ CONTAINERS: dict[str, Container] = {
     "ts": Container(
         "mpegts", "ts", {}, copies_video=frozenset({"h264", "hevc", "mpeg2video", "mpeg1video"}),
         copies_audio=frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "dts"}),
-        copies_subtitles=frozenset({"dvb_subtitle"}), chapters=False,
+        copies_subtitles=frozenset({"dvb_subtitle"}), chapters=None,
         signals_priming=False, durations="none",
     ),
     "m4a": Container(
         "ipod", "m4a", _FASTSTART, copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art=True,
     ),
     "mp3": Container("mp3", "mp3", {}, copies_audio=frozenset({"mp3"}), cover_art=True, tracks_per_type=1),
-    "opus": Container("opus", "opus", {}, copies_audio=frozenset({"opus"}), tracks_per_type=1),
-    "flac": Container("flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art=True, tracks_per_type=1),
+    "opus": Container(
+        "opus", "opus", {}, copies_audio=frozenset({"opus"}), tracks_per_type=1, chapters="comments",
+    ),
+    "flac": Container(
+        "flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art=True, tracks_per_type=1, chapters="comments",
+    ),
 }  # fmt: skip

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from av.stream import Disposition
 
-from pipelines.source import Track
+from pipelines.source import Chapter, Track
 
 KEPT_TAGS = (
     "title", "artist", "album", "album_artist", "composer", "performer", "date", "genre", "track", "disc", "comment",
@@ -30,6 +30,19 @@ ROLES: dict[str, Disposition] = {
     )
 }  # fmt: skip
 """What a track is for. Containers keep those that they have a place for."""
+
+
+QUICKTIME_LANGUAGES = {
+    "fre": "fra", "deu": "ger", "nld": "dut", "swe": "sve", "nob": "nor", "ell": "gre", "isl": "ice", "zho": "chi",
+    "cze": "ces", "slo": "slk", "rum": "ron", "sqi": "alb", "fas": "per", "cym": "wel", "eus": "baq", "msa": "may",
+    "kat": "geo", "hye": "arm", "mkd": "mac",
+}  # fmt: skip
+"""ISO 639-2 codes that FFmpeg's table of QuickTime's languages has under another name. A language that is not in that
+table at all (Croatian, Serbian) has no place in MOV."""
+
+
+def language_for(muxer: str, language: str) -> str:
+    return QUICKTIME_LANGUAGES.get(language.lower(), language) if muxer == "mov" else language
 
 
 class Labels(TypedDict):
@@ -55,6 +68,18 @@ def kept_tags(tags: Mapping[str, str]) -> dict[str, str]:
     if not _TIME.fullmatch(kept.get("creation_time", "")):
         kept.pop("creation_time", None)
     return kept
+
+
+def chapter_comments(chapters: Iterable[Chapter]) -> dict[str, str]:
+    """Chapters as Vorbis comments: their starts and titles. FFmpeg's own writing of them rounds seconds up."""
+    comments: dict[str, str] = {}
+    for number, chapter in enumerate(chapters):
+        seconds, milliseconds = divmod(round(chapter.start_seconds * 1000), 1000)
+        minutes, seconds = divmod(seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        comments[f"CHAPTER{number:03}"] = f"{hours:02}:{minutes:02}:{seconds:02}.{milliseconds:03}"
+        comments[f"CHAPTER{number:03}NAME"] = chapter.title or f"{number + 1}"
+    return comments
 
 
 def roles_of(disposition: Disposition) -> tuple[str, ...]:

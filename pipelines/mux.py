@@ -16,7 +16,7 @@ from av.stream import Disposition
 
 from pipelines import encode
 from pipelines.errors import DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
-from pipelines.metadata import disposition_of
+from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
 from pipelines.source import Chapter
 
@@ -60,7 +60,7 @@ class Writer:
             disposition = Disposition.attached_pic
         stream.disposition = disposition
         if rendition.language:
-            stream.metadata["language"] = rendition.language
+            stream.metadata["language"] = language_for(self.plan.muxer, rendition.language)
         if rendition.title:
             stream.metadata["title"] = rendition.title
             stream.metadata["handler_name"] = rendition.title
@@ -80,19 +80,10 @@ class Writer:
     def start(self, chapters: tuple[Chapter, ...] = ()) -> None:
         """Writes the header."""
         self._container.metadata.update(self.plan.metadata)
-        if chapters and self.plan.chapters:
-            self._container.set_chapters(
-                [
-                    {
-                        "id": number,
-                        "start": round(chapter.start_seconds * 1000),
-                        "end": round(chapter.end_seconds * 1000),
-                        "time_base": Fraction(1, 1000),
-                        "metadata": {"title": chapter.title} if chapter.title else {},
-                    }
-                    for number, chapter in enumerate(chapters)
-                ]
-            )
+        if self.plan.chapters == "comments":
+            self._container.metadata.update(chapter_comments(chapters))
+        elif chapters and self.plan.chapters == "entries":
+            self._container.set_chapters(_entries(chapters))
         try:
             self._container.start_encoding()
         except (OSError, ValueError) as error:
@@ -130,3 +121,16 @@ class Writer:
             self.close()
         except PipelineError:
             return  # the first error is the one that counts
+
+
+def _entries(chapters: tuple[Chapter, ...]) -> list[Any]:
+    return [
+        {
+            "id": number,
+            "start": round(chapter.start_seconds * 1000),
+            "end": round(chapter.end_seconds * 1000),
+            "time_base": Fraction(1, 1000),
+            "metadata": {"title": chapter.title} if chapter.title else {},
+        }
+        for number, chapter in enumerate(chapters)
+    ]

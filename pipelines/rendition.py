@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.conform import Canvas
+from pipelines.containers import ChapterStyle
 from pipelines.filters import Filter
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
@@ -117,7 +118,7 @@ class OutputPlan(Facts):
     muxer_options: dict[str, str]
     renditions: tuple[RenditionPlan, ...]
     metadata: dict[str, str] = {}
-    chapters: bool = True
+    chapters: ChapterStyle | None = "entries"
 
 
 class Plan(Facts):

@@ -41,7 +41,9 @@ def _verify_file(output: OutputPlan, written: OutputResult, path: Path) -> None:
         )
     if duration is not None and written.duration_seconds is not None:
         slack = max(DURATION_SLACK_SECONDS, written.duration_seconds * 0.01)
-        if abs(duration - written.duration_seconds) > slack:
+        # subtitles may stay longer than the picture and the sound
+        longest = max(written.duration_seconds, *(track.duration_seconds for track in written.renditions))
+        if not written.duration_seconds - slack <= duration <= longest + slack:
             raise VerifyFailed(
                 f"{output.path} lasts {duration:.2f} s, {written.duration_seconds:.2f} s were written",
                 stage="verify",

@@ -34,6 +34,7 @@ class Tone:
     title: str | None = None
     default: bool = False
     forced: bool = False
+    roles: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
     bit_rate: int = 0
 

@@ -48,6 +48,7 @@ class Subtitles:
     title: str | None = None
     default: bool = False
     forced: bool = False
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,10 @@ def _describe(stream: Any, track: Tone | Subtitles) -> None:
         stream.metadata["language"] = track.language
     if track.title is not None:
         stream.metadata["title"] = track.title
-    stream.disposition = Disposition.default * track.default | Disposition.forced * track.forced
+    disposition = Disposition.default * track.default | Disposition.forced * track.forced
+    for role in track.roles:
+        disposition |= Disposition[role]
+    stream.disposition = disposition
 
 
 def add_sound(output: Any, tone: Tone) -> Any:
