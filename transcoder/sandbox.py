@@ -125,6 +125,8 @@ def try_layers(*, network_namespace: bool) -> Layers:
 
     The caller must have one thread.
     """
+    # kept for all children
+    _common_grants()
     layers = Layers(
         landlock=landlock.abi() if _succeeds(Layers(landlock=1)) else 0,
         seccomp=_succeeds(Layers(seccomp=True)),

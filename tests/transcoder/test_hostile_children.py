@@ -26,6 +26,12 @@ from transcoder.supervise import Supervisor
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROOT = Path(__file__).parent.parent.parent
+ENCODED = [
+    ("h264", "mp4"),
+    ("av1", "mkv"),
+    pytest.param("hevc", "mp4", marks=pytest.mark.slow),
+    pytest.param("vp9", "webm", marks=pytest.mark.slow),
+]
 FLAC: dict[str, Any] = {"type": "audio", "audio": {"codec": "flac"}}
 
 
@@ -52,7 +58,7 @@ async def service_in(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    async with service_in(tmp_path_factory.mktemp("service"), stall_seconds=1.5, memory_bytes=8 << 30) as running:
+    async with service_in(tmp_path_factory.mktemp("service"), stall_seconds=4.0, memory_bytes=8 << 30) as running:
         yield running
 
 
@@ -203,7 +209,7 @@ async def test_output_whose_sync_fails_is_never_called_completed(tmp_path: Path,
         await assert_unharmed(service, sound)
 
 
-@pytest.mark.parametrize(("codec", "kind"), [("h264", "mp4"), ("hevc", "mp4"), ("av1", "mkv"), ("vp9", "webm")])
+@pytest.mark.parametrize(("codec", "kind"), ENCODED)
 async def test_every_encoder_works_in_the_sandbox(
     service: Service, tmp_path: Path, sound: bytes, codec: str, kind: str
 ) -> None:
