@@ -58,7 +58,7 @@ async def service_in(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    async with service_in(tmp_path_factory.mktemp("service"), stall_seconds=4.0, memory_bytes=8 << 30) as running:
+    async with service_in(tmp_path_factory.mktemp("service"), memory_bytes=8 << 30) as running:
         yield running
 
 
@@ -101,13 +101,14 @@ async def test_child_that_aborts_poisons_its_job_after_three_attempts_and_no_oth
     await assert_unharmed(service, sound)
 
 
-async def test_child_that_hangs_is_stalled_while_others_run(service: Service, sound: bytes) -> None:
-    hanging = await submit(service, sound, metadata={"fault": "hang"})
-    assert (await run(service, sound)).status is JobStatus.COMPLETED
-    job = await ended(service, hanging, seconds=30)
+async def test_child_that_hangs_is_stalled_while_others_run(tmp_path: Path, sound: bytes) -> None:
+    async with service_in(tmp_path, stall_seconds=3.0) as service:
+        hanging = await submit(service, sound, metadata={"fault": "hang"})
+        assert (await run(service, sound)).status is JobStatus.COMPLETED
+        job = await ended(service, hanging, seconds=30)
 
-    assert (job.status, job.error and job.error.code) == (JobStatus.FAILED, "stalled")
-    await assert_unharmed(service, sound)
+        assert (job.status, job.error and job.error.code) == (JobStatus.FAILED, "stalled")
+        await assert_unharmed(service, sound)
 
 
 async def test_child_that_hangs_is_ended_at_the_deadline_of_its_job(service: Service, sound: bytes) -> None:
