@@ -2,8 +2,9 @@
 
 - `no_frames`: nothing came out of any track, or nothing out of one that was asked for and had packets.
 - `truncated`: the input, or a track whose own length is known, ends more than the job's `max_missing` share before its
-  header promises. A file that is as long as its own structure says is whole: there it is the header that is wrong.
-- `bad_input`: more than `max_missing` of a track's packets could not be decoded.
+  header promises; where the format's structure says how long the file is, more than that share of its bytes is missing.
+- `bad_input`: more than `max_missing` of a track's packets could not be decoded, or, in an input with damage, more than
+  that share of its time is holes in which no track has anything.
 
 What stays within the allowance is counted in the warnings. A track that never had a packet is left out with a warning.
 """
@@ -15,8 +16,8 @@ from fractions import Fraction
 
 from pipelines.errors import BadInput, NoFrames, Truncated
 from pipelines.rendition import Plan
-from pipelines.source import SourceInfo, Track
-from pipelines.tracks import TrackState
+from pipelines.source import SourceInfo, Track, VideoInfo
+from pipelines.tracks import Holes, TrackState
 from pipelines.warning_log import WarningLog
 
 SLACK_SECONDS = 0.15
@@ -25,6 +26,10 @@ EXACT_FORMATS = frozenset({"mov"})
 """Formats whose headers say how long each track is."""
 END_TAGGED_FORMATS = frozenset({"matroska", "webm"})
 """Formats where a tag says when each track ends, counted from 0 (some writers: from its start, which is less)."""
+UNSURE_FORMATS = frozenset({"avi", "wav"})
+"""Formats judged by their bytes, and AVI by its pictures: other durations are worked out from what is there."""
+SIGNS_OF_DAMAGE = ("decode_error", "corrupt_packet", "corrupt_frame", "damaged_packet", "read_error")
+"""Codes of warnings."""
 
 
 def exact_end(source: SourceInfo, track: Track) -> Fraction | None:
@@ -37,6 +42,8 @@ def exact_end(source: SourceInfo, track: Track) -> Fraction | None:
 def _promised_end(source: SourceInfo, track: Track) -> float | None:
     if track.duration_seconds is not None and END_TAGGED_FORMATS.intersection(source.format.split(",")):
         return track.duration_seconds
+    if source.format in UNSURE_FORMATS and isinstance(track, VideoInfo) and track.duration_seconds is not None:
+        return (track.start_seconds or 0.0) + track.duration_seconds
     end = exact_end(source, track)
     return None if end is None else float(end)
 
@@ -45,7 +52,9 @@ def _tracks(source: SourceInfo) -> tuple[Track, ...]:
     return (*source.video, *source.audio)
 
 
-def check_complete(plan: Plan, source: SourceInfo, states: Iterable[TrackState], warnings: WarningLog) -> None:
+def check_complete(
+    plan: Plan, source: SourceInfo, states: Iterable[TrackState], holes: Holes, warnings: WarningLog
+) -> None:
     """Raises NoFrames, Truncated or BadInput; else adds a warning for what is missing within the allowance."""
     tracks = list(states)
     if tracks and all(track.frames == 0 for track in tracks):
@@ -54,6 +63,7 @@ def check_complete(plan: Plan, source: SourceInfo, states: Iterable[TrackState],
         if track.frames == 0:
             _check_silent(plan, source, track, warnings)
         _check_damage(plan, track)
+    _check_holes(plan, source, tracks, holes, warnings)
     _check_ends(plan, source, tracks, warnings)
 
 
@@ -79,6 +89,21 @@ def _check_damage(plan: Plan, track: TrackState) -> None:
         )
 
 
+def _check_holes(plan: Plan, source: SourceInfo, tracks: list[TrackState], holes: Holes, warnings: WarningLog) -> None:
+    """Pictures may stay for long, so that a hole alone is no fault; where there is sound, it is worth a warning."""
+    taken = {track.stream for track in tracks}
+    lasts = max((float(track.end) for track in tracks if track.end is not None), default=0.0) - plan.start_seconds
+    damage = sum(warnings.count(code) for code in SIGNS_OF_DAMAGE)
+    if damage and holes.seconds > lasts * plan.max_missing:
+        raise BadInput(
+            f"{holes.seconds:.2f} s inside the input are lost ({plan.max_missing:.1%} allowed)",
+            stage="decode",
+            missing_seconds=round(holes.seconds, 3),
+        )
+    if holes.count and (damage or taken.intersection(track.index for track in source.audio)):
+        warnings.add("hole", f"for {holes.seconds:.2f} s nothing is in any track", holes.first)
+
+
 def _check_ends(plan: Plan, source: SourceInfo, tracks: list[TrackState], warnings: WarningLog) -> None:
     """Of each track that has a promise of its own; where none has, of the input as a whole."""
     promises = {track.index: _promised_end(source, track) for track in _tracks(source)}
@@ -87,8 +112,19 @@ def _check_ends(plan: Plan, source: SourceInfo, tracks: list[TrackState], warnin
     for stream, promise in own.items():
         limit = promise if plan.end_seconds is None else min(promise, plan.end_seconds)
         _check_end(plan, source, limit - plan.start_seconds, ends[stream] - plan.start_seconds, warnings)
-    if not own and plan.duration_seconds is not None and len(ends) == len([t for t in tracks if t.end is not None]):
-        _check_end(plan, source, plan.duration_seconds, max(ends.values(), default=0.0) - plan.start_seconds, warnings)
+    if any(track.done for track in tracks):
+        return
+    if source.format not in UNSURE_FORMATS:
+        if plan.duration_seconds is not None and not own:
+            got = max(ends.values(), default=0.0) - plan.start_seconds
+            _check_end(plan, source, plan.duration_seconds, got, warnings)
+    elif source.missing_bytes and source.missing_bytes > plan.max_missing:
+        raise Truncated(
+            f"the input has {source.size_bytes} of the {source.promised_bytes} bytes that it promises",
+            stage="decode",
+            size_bytes=source.size_bytes,
+            promised_bytes=source.promised_bytes,
+        )
 
 
 def _check_end(plan: Plan, source: SourceInfo, promised: float, got: float, warnings: WarningLog) -> None:
@@ -96,7 +132,7 @@ def _check_end(plan: Plan, source: SourceInfo, promised: float, got: float, warn
     frame_seconds = max((1 / track.frame_rate for track in source.video if track.frame_rate), default=0)
     if missing <= SLACK_SECONDS + float(frame_seconds):
         return
-    if missing > promised * plan.max_missing and source.whole is not True:
+    if missing > promised * plan.max_missing:
         raise Truncated(
             f"the input ends {missing:.2f} s before the {promised:.2f} s that it promises",
             stage="decode",

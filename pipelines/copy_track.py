@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import av
 from av.packet import Packet, PktSideDataT
 
 from pipelines.containers import Durations
+from pipelines.errors import OutputFailed
 from pipelines.mux import Writer
 from pipelines.picture_order import PictureOrder
 from pipelines.timestamps import lasts_until, rescale
@@ -150,7 +152,17 @@ class CopyTrack:
             return
         if self.is_video and self._first is not None and self.durations == "last":
             lasts_until(self._ready, self._end, self._first)
-        self.writer.write([self._ready])
+        self._mux(self._ready)
+
+    def _mux(self, packet: Packet[Any]) -> None:
+        try:
+            self.writer.write([packet])
+        except OutputFailed as error:
+            # a muxer that repacks a codec finds damage that a copy would not see
+            if not isinstance(error.__cause__, av.error.InvalidDataError):
+                raise
+            self.state.errors += 1
+            self.warnings.add("damaged_packet", "packets that could not be repacked for the container were left out")
 
     def _write_undated(self, following: int | None, time_base: Fraction, origin: Fraction) -> None:
         """Packets without decode times (Matroska's first): as late as what follows them and their own pts allow."""
@@ -192,7 +204,7 @@ class CopyTrack:
         if self._ready is not None and self._ready.dts is not None:
             if self.is_video and not packet.duration:
                 packet.duration = packet.dts - self._ready.dts  # until another is known
-            self.writer.write([self._ready])
+            self._mux(self._ready)
         self._ready = packet
         self._end = max(self._end, packet.pts + (packet.duration or 0))
         self._count(packet, time, (packet.duration or 0) * time_base)

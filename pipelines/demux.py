@@ -15,7 +15,7 @@ from pipelines.errors import LimitExceeded
 from pipelines.limits import Limits
 from pipelines.source import SourceInfo
 from pipelines.timestamps import InputClock
-from pipelines.tracks import Span
+from pipelines.tracks import Holes, Span
 from pipelines.warning_log import WarningLog
 
 PREROLL_SECONDS = Fraction(1)
@@ -40,6 +40,7 @@ class Demuxer:
         self._container, self._streams, self._span = container, streams, span
         self._source, self._limits, self._warnings = source, limits, warnings
         self._clock = InputClock(source.format, warnings.add)
+        self.holes = Holes()
 
     def __iter__(self) -> Iterator[tuple[Packet[Any], Fraction]]:
         container = self._container
@@ -50,6 +51,8 @@ class Demuxer:
             self._seek()
         chosen = [container.streams[index] for index in self._streams]
         bases: dict[int, Fraction] = {s.index: s.time_base or Fraction(1, 90_000) for s in chosen}
+        seconds = {index: float(time_base) for index, time_base in bases.items()}
+        holes = self.holes
         clock = self._clock
         latest = self._span.start + Fraction(self._limits.max_duration_seconds)
         last_ticks = {index: int(latest / time_base) for index, time_base in bases.items()}
@@ -66,7 +69,9 @@ class Demuxer:
                 if offset:
                     ticks = round(offset / time_base)
                     packet.pts = None if packet.pts is None else packet.pts + ticks
-                    packet.dts = None if dts is None else dts + ticks
+                    packet.dts = dts = None if dts is None else dts + ticks
+                if dts is not None:
+                    holes.see(dts * seconds[stream_index], (packet.duration or 0) * seconds[stream_index])
                 if packet.pts is not None and packet.pts > last_ticks[stream_index]:
                     raise self._too_long(stream_index)
                 if packet.is_corrupt:

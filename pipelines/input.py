@@ -22,6 +22,7 @@ from pipelines.errors import BadInput, LimitExceeded, OutOfMemory, Truncated
 from pipelines.limits import Limits
 from pipelines.signatures import Demuxer
 from pipelines.sniff import sniff
+from pipelines.structure import promised_size
 
 PROBE_BYTES = 5_000_000
 """Bytes read to find the tracks' parameters; FFmpeg's default."""
@@ -33,6 +34,7 @@ RAW_VIDEO = frozenset(
 )
 """Formats without times: their demuxers take 25 frames per second for granted."""
 HIGHEST_RAW_RATE = 300
+MEMORY_FOR_OPENING_BYTES = 256 << 20
 MANY_STREAMS = 4096
 """Tracks that are opened only to count them."""
 
@@ -161,9 +163,13 @@ def _open(file: LocalFile, demuxer: Demuxer, options: dict[str, str], *, count_s
                 metadata_errors="replace",
             )
         except av.error.MemoryError as error:
-            # what FFmpeg says when a file has more tracks than max_streams, and when there really is no memory
+            # what FFmpeg says when a file has more tracks than max_streams, when damage reads as a huge size, and when
+            # there really is no memory
             if count_streams:
                 _count_streams(file, demuxer, int(options["max_streams"]) - 1)
+            if _is_memory_left():
+                message = f"the input could not be opened as {demuxer.value}: it asks for an absurd amount of memory"
+                raise BadInput(message, stage="open", demuxer=demuxer.value) from error
             raise OutOfMemory("opening the input takes more memory than there is", stage="open") from error
         except av.error.FFmpegError as error:
             raise _refused(descriptor, demuxer, error) from error
@@ -173,9 +179,22 @@ def _open(file: LocalFile, demuxer: Demuxer, options: dict[str, str], *, count_s
             ) from error
 
 
+def _is_memory_left() -> bool:
+    """Whether more could still be had than any index takes."""
+    try:
+        bytearray(MEMORY_FOR_OPENING_BYTES)
+    except MemoryError:
+        return False
+    return True
+
+
 def _refused(descriptor: int, demuxer: Demuxer, error: av.error.FFmpegError) -> BadInput:
     if demuxer is Demuxer.MOV and _index_is_missing(descriptor):
         return Truncated("the file ends before its index (moov): it was not written to its end", stage="open")
+    size, promised = os.fstat(descriptor).st_size, promised_size(descriptor, set(demuxer.value.split(",")))
+    if promised is not None and promised > size:
+        message = f"the file has {size} of the {promised} bytes that it promises, too few to open it"
+        return Truncated(message, stage="open", size_bytes=size, promised_bytes=promised)
     return BadInput(
         f"the input could not be opened as {demuxer.value}: {error.strerror}", stage="open", demuxer=demuxer.value
     )

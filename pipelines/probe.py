@@ -12,7 +12,7 @@ from pipelines.limits import Limits
 from pipelines.samples import Samples, take_samples
 from pipelines.sniff import tags_end
 from pipelines.source import AudioInfo, Chapter, OtherTrack, SourceInfo, SubtitleInfo, VideoInfo
-from pipelines.structure import is_whole
+from pipelines.structure import promised_size
 from pipelines.track_facts import (
     audio_info,
     clean,
@@ -93,7 +93,7 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
     return SourceInfo(
         format=container.format.name,
         size_bytes=container.size if container.size > 0 else None,
-        whole=is_whole(file.path, _names(container)),
+        promised_bytes=_promised_bytes(file, _names(container)),
         duration_seconds=duration,
         start_seconds=start,
         bit_rate=container.bit_rate if container.bit_rate > 0 else None,
@@ -105,6 +105,11 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
         chapters=_chapters(container, duration),
         metadata=_metadata(container),
     )
+
+
+def _promised_bytes(file: LocalFile, formats: set[str]) -> int | None:
+    with file.path.open("rb") as stream:
+        return promised_size(stream.fileno(), formats)
 
 
 def _names(container: InputContainer) -> set[str]:

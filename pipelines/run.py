@@ -66,7 +66,7 @@ def run(
         job.work(on_progress, cancelled or threading.Event())
         for writer in job.writers:
             writer.close()
-        check_complete(plan, source, job.states, job.warnings)
+        check_complete(plan, source, job.states, job.demuxer.holes, job.warnings)
         return job.tally.result(job.warnings.all())
 
 
@@ -224,10 +224,10 @@ class _Run:
     def work(self, on_progress: OnProgress | None, cancelled: threading.Event) -> None:
         """Runs all threads to their end, reporting progress from this one."""
         streams = sorted({*self.packets, *self.copies})
-        demuxer = Demuxer(self.container, streams, self.span, self.source, self.limits, self.warnings)
+        self.demuxer = Demuxer(self.container, streams, self.span, self.source, self.limits, self.warnings)
         threads = [
             threading.Thread(target=self._guarded, args=(body,), daemon=True, name=type(body).__name__)
-            for body in (*self.threads, lambda: self._feed(demuxer))
+            for body in (*self.threads, lambda: self._feed(self.demuxer))
         ]
         for thread in threads:
             thread.start()

@@ -122,8 +122,8 @@ class SourceInfo(Facts):
     format: str
     """FFmpeg's demuxer name."""
     size_bytes: int | None = None
-    whole: bool | None = None
-    """Whether the file is as long as its own structure says; None where that says nothing."""
+    promised_bytes: int | None = None
+    """How long the file is by its own structure; None where that says nothing."""
     duration_seconds: float | None = None
     start_seconds: float = 0.0
     bit_rate: int | None = None
@@ -135,3 +135,10 @@ class SourceInfo(Facts):
     other: tuple[OtherTrack, ...] = ()
     chapters: tuple[Chapter, ...] = ()
     metadata: dict[str, str] = {}
+
+    @property
+    def missing_bytes(self) -> float | None:
+        """Share of the promised bytes that the file lacks; None where nothing is promised."""
+        if self.promised_bytes is None or self.size_bytes is None:
+            return None
+        return max(0.0, 1 - self.size_bytes / self.promised_bytes)

@@ -35,6 +35,29 @@ class TrackState:
     """Nothing more of this track is needed: the clip's end is passed."""
 
 
+HOLE_SECONDS = 0.25
+"""Time in which no track has anything, when it is longer than this, is a hole: a pause, or something that was lost."""
+
+
+@dataclass
+class Holes:
+    """Holes of an input, in seconds on its continuous clock."""
+
+    seconds: float = 0.0
+    count: int = 0
+    first: float | None = None
+    _reached: float | None = None
+
+    def see(self, time: float, duration: float) -> None:
+        """A packet of any track."""
+        reached = time if self._reached is None else self._reached
+        if time - reached > HOLE_SECONDS:
+            self.seconds += time - reached
+            self.count += 1
+            self.first = reached if self.first is None else self.first
+        self._reached = max(reached, time + duration)
+
+
 def is_packets_fault(error: av.error.FFmpegError) -> bool:
     """Whether decoding can go on after it: all but running out of memory, which is the machine's."""
     return not isinstance(error, MemoryError)
