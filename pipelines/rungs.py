@@ -5,6 +5,7 @@ Times are seconds, bitrates bit/s, sizes displayed pixels (after rotation and sa
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -49,9 +50,15 @@ NTSC_RATES = {
 }  # fmt: skip
 
 
+_RATE = re.compile(r" *[0-9]{1,9}(\.[0-9]{1,12}|/[0-9]{1,9})? *")
+
+
 def parse_frame_rate(value: object) -> Fraction:
     """A frame rate from 30, 29.97 (taken as 30000/1001) or "30000/1001"; ValueError outside 0.1-480."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+        raise ValueError("a frame rate is a number or a fraction such as 30000/1001")
+    if isinstance(value, str) and not _RATE.fullmatch(value):
+        # an exponent would be worked out digit by digit, however many
         raise ValueError("a frame rate is a number or a fraction such as 30000/1001")
     try:
         rate = value if isinstance(value, Fraction) else Fraction(str(value))
