@@ -42,8 +42,8 @@ def _flatten(step: Flatten) -> list[Step]:
     return [
         ("scale", options),
         ("format", {"pix_fmts": planar}),
+        # the conversion that follows leaves the alpha behind (one to gbrp16 would lose lines between its threads)
         ("premultiply", {"inplace": "1"}),
-        ("format", {"pix_fmts": planar.replace("gbrap", "gbrp")}),
     ]
 
 
