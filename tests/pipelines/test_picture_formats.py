@@ -24,7 +24,8 @@ SOURCES = [
     ("bgr0", "ffv1", "mkv"), ("bgra", "ffv1", "mkv"), ("nv12", "rawvideo", "nut"), ("p010le", "rawvideo", "nut"),
     ("yuv422p10le", "v210", "mov"), ("uyvy422", "rawvideo", "avi"), ("yuv422p", "huffyuv", "avi"),
     ("yuv411p", "dvvideo", "avi"), ("yuvj444p", "mjpeg", "mkv"), ("monob", "rawvideo", "nut"),
-    ("rgb48be", "png", "mov"), ("yuv410p", "ffv1", "mkv"), ("yuva444p10le", "prores", "mov"), ("rgb555le", "rawvideo", "nut"),
+    ("rgb48be", "png", "mov"), ("yuv410p", "ffv1", "mkv"), ("yuva444p10le", "prores", "mov"),
+    ("rgb555le", "rawvideo", "nut"),
 ]  # fmt: skip
 ALPHA = {"yuva420p", "argb", "rgba", "pal8", "bgra", "yuva444p10le"}
 DELIVERIES = [("mp4", "h264"), ("mp4", "hevc"), ("mkv", "av1"), ("webm", "vp9")]
@@ -80,9 +81,7 @@ FLOORS = {"yuv410p": 30, "yuvj444p": 30, "rgb555le": 30, "monob": 20, "yuv411p":
      ("yuva420p", "ffv1", "mkv"), ("ya8", "png", "mov")],
 )  # fmt: skip
 @pytest.mark.parametrize("alpha", [0, 128, 255])
-def test_alpha_is_laid_over_black(
-    tmp_path: Path, pixel_format: str, origin: str, extension: str, alpha: int
-) -> None:
+def test_alpha_is_laid_over_black(tmp_path: Path, pixel_format: str, origin: str, extension: str, alpha: int) -> None:
     picture = patches()
     if pixel_format == "ya8":
         picture = np.repeat(picture.mean(axis=2, keepdims=True), 3, axis=2).astype(np.uint8)
