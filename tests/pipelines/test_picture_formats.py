@@ -19,7 +19,8 @@ BT709 = Colour(primaries="bt709", transfer="bt709", matrix="bt709", range="tv")
 SOURCES = [
     ("yuv422p", "ffv1", "mkv"), ("yuv444p", "ffv1", "mkv"), ("yuv420p10le", "ffv1", "mkv"),
     ("yuv422p10le", "prores", "mov"), ("yuv444p12le", "ffv1", "mkv"), ("yuva420p", "ffv1", "mkv"),
-    ("argb", "qtrle", "mov"), ("rgba", "png", "mov"), ("rgb24", "qtrle", "mov"), ("rgb24", "png", "mov"), ("gbrp", "utvideo", "avi"),
+    ("argb", "qtrle", "mov"), ("rgba", "png", "mov"), ("rgb24", "qtrle", "mov"), ("rgb24", "png", "mov"),
+    ("gbrp", "utvideo", "avi"),
     ("gbrp10le", "ffv1", "mkv"), ("gray", "ffv1", "mkv"), ("gray10le", "ffv1", "mkv"), ("pal8", "gif", "gif"),
     ("bgr0", "ffv1", "mkv"), ("bgra", "ffv1", "mkv"), ("nv12", "rawvideo", "nut"), ("p010le", "rawvideo", "nut"),
     ("yuv422p10le", "v210", "mov"), ("uyvy422", "rawvideo", "avi"), ("yuv422p", "huffyuv", "avi"),
