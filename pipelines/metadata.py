@@ -9,6 +9,7 @@ from typing import TypedDict
 from av.stream import Disposition
 
 from pipelines.source import Chapter, Track
+from pipelines.tracks import Span
 
 KEPT_TAGS = (
     "title", "artist", "album", "album_artist", "composer", "performer", "date", "genre", "track", "disc", "comment",
@@ -68,6 +69,22 @@ def kept_tags(tags: Mapping[str, str]) -> dict[str, str]:
     if not _TIME.fullmatch(kept.get("creation_time", "")):
         kept.pop("creation_time", None)
     return kept
+
+
+def clipped_chapters(chapters: Iterable[Chapter], span: Span) -> tuple[Chapter, ...]:
+    """The source's chapters on the output's clock: those inside, cut to it."""
+    start = float(span.start)
+    end = float("inf") if span.end is None else float(span.end) - start
+    shifted = (
+        chapter.model_copy(
+            update={
+                "start_seconds": max(0.0, chapter.start_seconds - start),
+                "end_seconds": min(end, chapter.end_seconds - start),
+            }
+        )
+        for chapter in chapters
+    )
+    return tuple(chapter for chapter in shifted if chapter.end_seconds > chapter.start_seconds)
 
 
 def chapter_comments(chapters: Iterable[Chapter]) -> dict[str, str]:

@@ -19,18 +19,20 @@ from pipelines.completeness import check_complete, exact_end
 from pipelines.containers import CONTAINERS
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.demux import Demuxer
+from pipelines.earlier_cues import earlier_cues
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
 from pipelines.errors import Cancelled, OutOfMemory
 from pipelines.graph import VideoGraph
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
+from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
 from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
 from pipelines.result import Progress, Result
 from pipelines.samples import SLOT_FORMATS
 from pipelines.sound_graph import AudioGraph
-from pipelines.source import Chapter, SourceInfo, VideoInfo
+from pipelines.source import SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
 from pipelines.timestamps import rescale
@@ -114,7 +116,7 @@ class _Run:
                     audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, writer))
                 else:
                     self._add_copied(key, rendition, writer)
-            writer.start(self._chapters())
+            writer.start(clipped_chapters(self.source.chapters, self.span))
         for stream, channels in video_frames.items():
             info = next(track for track in self.source.video if track.index == stream)
             av_stream: Any = self.container.streams[stream]
@@ -204,21 +206,6 @@ class _Run:
             writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
         )
 
-    def _chapters(self) -> tuple[Chapter, ...]:
-        """The source's chapters on the output's clock."""
-        start = float(self.span.start)
-        end = float("inf") if self.span.end is None else float(self.span.end) - start
-        shifted = (
-            chapter.model_copy(
-                update={
-                    "start_seconds": max(0.0, chapter.start_seconds - start),
-                    "end_seconds": min(end, chapter.end_seconds - start),
-                }
-            )
-            for chapter in self.source.chapters
-        )
-        return tuple(chapter for chapter in shifted if chapter.end_seconds > chapter.start_seconds)
-
     # doing it
 
     def work(self, on_progress: OnProgress | None, cancelled: threading.Event) -> None:
@@ -265,9 +252,20 @@ class _Run:
         for channel in self.channels:
             channel.stop()
 
+    def _feed_earlier_cues(self) -> set[tuple[int, int | None, int]]:
+        """Hands on the cues from before the clip; gives what they are known by, should they be read again."""
+        read = sorted({*self.packets, *self.copies})
+        streams = [stream for stream in self.copies if self.container.streams[stream].type == "subtitle"]
+        earlier = earlier_cues(self.container, read, streams, self.span, self.source)
+        for packet, time_base in earlier:
+            for target in self.copies[packet.stream_index]:
+                target.write(packet, time_base, shared=True)
+        return {(packet.stream_index, packet.pts, packet.size) for packet, _ in earlier}
+
     def _feed(self, demuxer: Demuxer) -> None:
         """Reads the input and hands each packet to whoever wants it."""
         packets, copies, states = self.packets, self.copies, self.states
+        seen = self._feed_earlier_cues()
         for packet, time_base in demuxer:
             if self._failed.is_set():
                 raise Stopped
@@ -276,6 +274,8 @@ class _Run:
             channel = packets.get(stream)
             if channel is not None:
                 channel.put(packet)
+            if seen and (stream, packet.pts, packet.size) in seen:
+                continue
             for target in targets:
                 target.write(packet, time_base, shared=len(targets) > 1 or channel is not None)
             if self.subtitles and packet.dts is not None:

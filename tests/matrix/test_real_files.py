@@ -24,9 +24,9 @@ from tests.measure import assert_dts_rising, decode_audio, decode_video
 FOLDERS = [Path(folder) for folder in os.environ.get("TRANSCODER_TEST_MEDIA", "").split(os.pathsep) if folder]
 SUFFIXES = frozenset(
     {
-        ".3gp", ".aac", ".ac3", ".aif", ".aiff", ".au", ".avi", ".flac", ".flv", ".gif", ".m2ts", ".m4a", ".m4v", ".mka",
-        ".mkv", ".mov", ".mp2", ".mp3", ".mp4", ".mpeg", ".mpg", ".mts", ".oga", ".ogg", ".ogv", ".opus", ".ts", ".wav",
-        ".webm", ".wma", ".wmv", ".wv",
+        ".3gp", ".aac", ".ac3", ".aif", ".aiff", ".au", ".avi", ".flac", ".flv", ".gif", ".m2ts",
+        ".m4a", ".m4v", ".mka", ".mkv", ".mov", ".mp2", ".mp3", ".mp4", ".mpeg", ".mpg", ".mts",
+        ".oga", ".ogg", ".ogv", ".opus", ".ts", ".wav", ".webm", ".wma", ".wmv", ".wv",
     }
 )  # fmt: skip
 FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)

@@ -120,6 +120,18 @@ def test_cues_are_cut_to_the_clip(tmp_path: Path, container: str, codec: str) ->
     ]
 
 
+@pytest.mark.parametrize("source", ["mkv", "mp4"])
+def test_a_cue_from_long_before_the_clip_is_still_there(tmp_path: Path, source: str) -> None:
+    cues = ((0.5, 1.0, "gone"), (1.0, 8.5, "long"), (8.7, 9.0, "short"))
+    codec = "mov_text" if source == "mp4" else "subrip"
+    path = make_video(
+        tmp_path / f"in.{source}", size=(64, 48), seconds=10, gop=25, audio=(), subtitles=(Subtitles(cues, codec),)
+    )
+    for container in ("mkv", "mp4"):
+        output, _ = transcoded(path, tmp_path / container, output_of(container), clip={"start": 8.0})
+        assert_shown(output, [(0, 0.5, "long"), (0.7, 1.0, "short")])
+
+
 def test_subtitles_follow_copied_video_to_its_keyframe(tmp_path: Path) -> None:
     path = make_video(tmp_path / "in.mkv", size=(64, 48), seconds=4, gop=25, subtitles=(Subtitles(((2.5, 3, "x"),)),))
     for container in ("mkv", "mp4"):
