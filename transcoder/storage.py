@@ -1,6 +1,7 @@
 """The data folder: uploads, scratch of running attempts, published outputs, logs.
 
 uploads/<id>                    one file each; <id>.part while it comes
+partial/<id>                    resumable uploads that are not whole yet (see `transcoder.resumable`)
 work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`
 work/<id>/                      scratch of a probe
 outputs/<job>/                  what a completed job published; appears whole, by one rename

@@ -154,6 +154,7 @@ async def test_slow_head_is_let_go(server: Server, start: bytes, piece: bytes, s
         writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "piece"),
     [
@@ -177,6 +178,7 @@ async def test_endless_head_is_cut(server: Server, start: bytes, piece: bytes) -
         writer.close()
 
 
+@pytest.mark.slow
 async def test_many_slow_heads_are_all_let_go(server: Server) -> None:
     async with unharmed(server):
         before = server.open_files()
@@ -189,6 +191,7 @@ async def test_many_slow_heads_are_all_let_go(server: Server) -> None:
         assert server.open_files() <= before + 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/uploads/a", "/v1/jobs", "/v1/tus"])
 async def test_body_of_a_byte_at_a_time_is_ended(server: Server, path: str) -> None:
     async with unharmed(server):
@@ -204,6 +207,7 @@ async def test_body_of_a_byte_at_a_time_is_ended(server: Server, path: str) -> N
         writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/uploads/a", "/v1/jobs", "/v1/probe", "/healthz", "/nowhere"])
 async def test_endless_body_is_cut(server: Server, path: str) -> None:
     async with unharmed(server):
@@ -227,6 +231,7 @@ def ranges(number: int) -> dict[str, str]:
     return {"Range": "bytes=" + ",".join(f"{each}-{each}" for each in range(number))}
 
 
+@pytest.mark.slow
 async def test_form_with_a_hundred_thousand_fields_is_refused(server: Server) -> None:
     async with unharmed(server):
         kind = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -266,6 +271,7 @@ async def test_absurd_json_is_refused(server: Server, body: Callable[[], bytes])
         assert len(response.content) < 100_000
 
 
+@pytest.mark.slow
 async def test_client_that_is_killed_leaves_no_job_and_no_file(server: Server) -> None:
     async with unharmed(server):
         before = (await server.http.get("/v1/jobs")).json()["items"]
