@@ -31,7 +31,8 @@ class Container:
     """The encoder of the container's own kind of text subtitles."""
     overlapping_cues: bool = True
     """Whether subtitles may be on screen at the same time."""
-    cover_art: bool = False
+    cover_art: Literal["track", "attachment"] | None = None
+    """How it carries a cover picture."""
     display_matrix: bool = False
     """Whether it says how players turn the picture."""
     pixel_shape: bool = True
@@ -52,7 +53,7 @@ CONTAINERS: dict[str, Container] = {
     "mp4": Container(
         "mp4", "mp4", _FASTSTART,
         copies_video=frozenset({"h264", "hevc", "av1", "vp9", "mpeg4", "mpeg2video", "mpeg1video"}),
-        copies_audio=_MP4_AUDIO, copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", cover_art=True,
+        copies_audio=_MP4_AUDIO, copies_subtitles=frozenset({"mov_text"}), subtitle_codec="mov_text", cover_art="track",
         display_matrix=True, durations="last", overlapping_cues=False,
     ),
     "mov": Container(
@@ -65,7 +66,8 @@ CONTAINERS: dict[str, Container] = {
     "mkv": Container(
         "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,
         copies_subtitles=frozenset({"subrip", "ass", "webvtt", "hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle"}),
-        subtitle_codec="subrip", cover_art=True, display_matrix=True, pixel_shape=False, time_base_denominator=1000,
+        subtitle_codec="subrip", cover_art="attachment",
+        display_matrix=True, pixel_shape=False, time_base_denominator=1000,
     ),
     "webm": Container(
         "webm", "webm", {"cues_to_front": "1"}, copies_video=frozenset({"vp8", "vp9", "av1"}),
@@ -79,13 +81,14 @@ CONTAINERS: dict[str, Container] = {
         signals_priming=False, durations="none",
     ),
     "m4a": Container(
-        "ipod", "m4a", _FASTSTART, copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art=True,
+        "mp4", "m4a", {**_FASTSTART, "brand": "M4A "},
+        copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art="track",
     ),
-    "mp3": Container("mp3", "mp3", {}, copies_audio=frozenset({"mp3"}), cover_art=True, tracks_per_type=1),
+    "mp3": Container("mp3", "mp3", {}, copies_audio=frozenset({"mp3"}), cover_art="track", tracks_per_type=1),
     "opus": Container(
         "opus", "opus", {}, copies_audio=frozenset({"opus"}), tracks_per_type=1, chapters="comments",
     ),
     "flac": Container(
-        "flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art=True, tracks_per_type=1, chapters="comments",
+        "flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art="track", tracks_per_type=1, chapters="comments",
     ),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from av.packet import Packet
 from av.stream import Disposition
 
 from pipelines import encode
+from pipelines.covers import ATTACHMENTS
 from pipelines.errors import DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
 from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
@@ -76,6 +77,12 @@ class Writer:
         if rendition.codec_tag is not None:
             stream.codec_context.codec_tag = rendition.codec_tag
         return stream
+
+    def attach(self, codec: str, data: bytes) -> None:
+        """Puts a cover picture into the header, where covers are attachments."""
+        name, mimetype = ATTACHMENTS[codec]
+        self._container.add_attachment(name, mimetype, data)
+        self.bytes += len(data)
 
     def start(self, chapters: tuple[Chapter, ...] = ()) -> None:
         """Writes the header."""

@@ -18,6 +18,7 @@ from pipelines.channel import Channel, Stopped
 from pipelines.completeness import check_complete, exact_end
 from pipelines.containers import CONTAINERS
 from pipelines.copy_track import CopyClock, CopyTrack
+from pipelines.covers import Cover, read_cover
 from pipelines.demux import Demuxer
 from pipelines.earlier_cues import earlier_cues
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
@@ -64,7 +65,7 @@ def run(
     """
     with ExitStack() as stack:
         container = stack.enter_context(open_input(file, limits))
-        job = _Run(plan, source, container, folder, limits, stack)
+        job = _Run(plan, source, file, container, folder, limits, stack)
         job.work(on_progress, cancelled or threading.Event())
         for writer in job.writers:
             writer.close()
@@ -77,11 +78,13 @@ class _Run:
         self,
         plan: Plan,
         source: SourceInfo,
+        file: LocalFile,
         container: InputContainer,
         folder: Path,
         limits: Limits,
         stack: ExitStack,
     ) -> None:
+        self.file = file
         self.plan, self.source, self.container, self.limits = plan, source, container, limits
         self.warnings = WarningLog(plan.warnings)
         start = Fraction(round(plan.start_seconds * 1_000_000), 1_000_000)
@@ -172,6 +175,12 @@ class _Run:
         return AudioTarget(graph, encoder, writer)
 
     def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:
+        is_cover = isinstance(rendition, CopyRendition) and rendition.media == "picture"
+        if is_cover and _container(writer).cover_art == "attachment":
+            picture = read_cover(self.file, rendition.stream, self.limits)
+            writer.attach(rendition.codec, picture)
+            self.tally.tracks[key] = Cover(TrackState(rendition.stream, "copy", frames=1, packets=1), len(picture))
+            return
         stream = writer.add(rendition, self.container, None)
         clock = self._copy_clock(rendition, writer)
         track: CopyTrack | Subtitles
@@ -297,4 +306,5 @@ class _Run:
 
 
 def _container(writer: Writer) -> Any:
-    return next(container for container in CONTAINERS.values() if container.muxer == writer.plan.muxer)
+    found = (writer.plan.muxer, writer.path.suffix.removeprefix("."))
+    return next(container for container in CONTAINERS.values() if (container.muxer, container.extension) == found)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from pipelines.copy_track import CopyTrack
+from pipelines.covers import Cover
 from pipelines.encode import AudioEncoder, VideoEncoder
 from pipelines.mux import Writer
 from pipelines.rendition import CopyRendition, Plan, RenditionPlan
@@ -26,7 +27,7 @@ class Tally:
         self.began = time.monotonic()
         self.writers: list[Writer] = []
         self.encoders: dict[Key, VideoEncoder | AudioEncoder] = {}
-        self.tracks: dict[Key, CopyTrack | Subtitles] = {}
+        self.tracks: dict[Key, CopyTrack | Subtitles | Cover] = {}
         self.workers: dict[Key, VideoWorker] = {}
         self.states: list[TrackState] = []
 
@@ -34,7 +35,8 @@ class Tally:
         video = [encoder for encoder in self.encoders.values() if isinstance(encoder, VideoEncoder)]
         counted: list[VideoEncoder | AudioEncoder] = [*(video or self.encoders.values())]
         frames = counted[0].frames if counted else sum(state.frames for state in self.states)
-        times = [encoder.end_seconds for encoder in counted] or [t.end_seconds for t in self.tracks.values()]
+        copied = [track for track in self.tracks.values() if track.state in self.states]
+        times = [timed.end_seconds for timed in counted or copied]
         out_time = max(0.0, min(times, default=0.0))
         wall = max(1e-6, time.monotonic() - self.began)
         expected = self.plan.duration_seconds
