@@ -10,23 +10,19 @@ next one goes on from there.
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from transcoder.clock import utc_now
 from transcoder.disk import Fsync, fsync_folder, remove
 from transcoder.errors import (
-    ChecksumMismatch,
     OffsetMismatch,
     PayloadTooLarge,
     StorageFull,
@@ -38,71 +34,12 @@ from transcoder.jobs import Upload
 from transcoder.names import display_name
 from transcoder.partfile import Mark, PartFile, hash_file
 from transcoder.partials import PartialStore, PartialUpload
+from transcoder.pieces import Checksum, Piece, room
 from transcoder.storage import Storage
-
-BUFFER_BYTES = 1 << 20
-SAFE_BYTES = 16 << 20
-"""How much a piece may grow before it is made safe: what a service that dies may lose of it."""
 
 EXPIRY_SECONDS = 600.0
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Checksum:
-    """What a client says of one piece. `algorithm` is one of hashlib's."""
-
-    algorithm: str
-    digest: bytes
-
-
-class Piece:
-    """Takes the bytes of one request. With a checksum nothing is kept unless all of it came and fits."""
-
-    def __init__(self, file: PartFile, partial: PartialUpload, checksum: Checksum | None) -> None:
-        self.file, self.partial, self._checksum = file, partial, checksum
-        self.begin: Mark = file.mark()
-        self._check = None if checksum is None else hashlib.new(checksum.algorithm)
-        self._buffer = bytearray()
-        self._safe = file.offset
-        self.on_safe: Callable[[int], Any] | None = None
-
-    async def write(self, chunk: bytes) -> None:
-        """StorageFull when the disk is, PayloadTooLarge past the size that was announced."""
-        self._buffer += chunk
-        if self.file.offset + len(self._buffer) > self.partial.size:
-            self._buffer.clear()
-            raise PayloadTooLarge(f"the upload has {self.partial.size} bytes", limit_bytes=self.partial.size)
-        if len(self._buffer) >= BUFFER_BYTES:
-            await asyncio.to_thread(self._drain)
-        if self._check is None and self.file.offset - self._safe >= SAFE_BYTES and self.on_safe is not None:
-            await self.on_safe(await asyncio.to_thread(self.file.sync))
-            self._safe = self.file.offset
-
-    def _drain(self) -> None:
-        pending, self._buffer = bytes(self._buffer), bytearray()
-        try:
-            self.file.write(pending)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull("there is no room for the upload") from error
-            raise
-        if self._check is not None:
-            self._check.update(pending)
-
-    def end(self, *, whole: bool) -> None:
-        """Makes durable what counts. ChecksumMismatch when the piece is `whole` and not what was said."""
-        try:
-            self._drain()
-            if self._check is not None and self._checksum is not None:
-                fits = self._check.digest() == self._checksum.digest
-                if not (whole and fits):
-                    self.file.back_to(self.begin)
-                if whole and not fits:
-                    raise ChecksumMismatch("the bytes do not have the checksum that was announced")
-        finally:
-            self.file.sync()
 
 
 class Resumable:
@@ -133,7 +70,11 @@ class Resumable:
         now = self._clock()
         partial = PartialUpload(new_id(), tenant, display_name(name), details, size, 0, None, now, now + self._ttl)
         await self._store.add(partial)
-        await asyncio.to_thread(self._touch, partial.id)
+        try:
+            await asyncio.to_thread(self._touch, partial.id)
+        except (OSError, StorageFull):
+            await self._drop(partial)
+            raise
         if size == 0:
             await self._complete(partial, hashlib.sha256().hexdigest())
         return partial
@@ -259,8 +200,9 @@ class Resumable:
         return self._folder / upload_id
 
     def _touch(self, upload_id: str) -> None:
-        os.close(os.open(self._path(upload_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        fsync_folder(self._folder, self._fsync)
+        with room():
+            os.close(os.open(self._path(upload_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            fsync_folder(self._folder, self._fsync)
 
     def _move(self, path: Path, target: Path) -> None:
         try:

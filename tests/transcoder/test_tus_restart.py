@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,24 @@ async def test_service_that_dies_while_finishing_is_finished_by_the_next(
     async with serving_api(tmp_path / "data") as api:
         assert await offset_of(api, place) == len(CONTENT)
         await whole(api, place)
+
+
+async def test_full_disk_is_told_and_what_was_safe_stays(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    place = await begin(api)
+    await send(api, place, 0, CONTENT[:100])
+    with monkeypatch.context() as patched:
+        patched.setattr("transcoder.partfile.os.write", full)
+        problem(await send(api, place, 100, CONTENT[100:200]), 507, "disk_full")
+    with monkeypatch.context() as patched:
+        patched.setattr(api.service.resumable, "_fsync", full)
+        problem(await api.http.post("/v1/tus", headers={**V, "Upload-Length": "5"}), 507, "disk_full")
+    assert unfinished(api) == [place.rpartition("/")[2]]
+    assert await offset_of(api, place) == 100
+    await send(api, place, 100, CONTENT[100:])
+    await whole(api, place)
 
 
 async def test_file_that_is_gone_ends_the_upload(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from transcoder.api.context import ServiceOf, TelemetryOf, TenantOf
 from transcoder.api.problems import responses, service_problem
 from transcoder.errors import ServiceError, UploadNotFound
 from transcoder.partials import PartialUpload
-from transcoder.resumable import Checksum, finished
+from transcoder.pieces import Checksum
+from transcoder.resumable import finished
 from transcoder.service import Service
 from transcoder.telemetry import Telemetry
 
