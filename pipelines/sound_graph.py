@@ -44,10 +44,14 @@ class AudioGraph:
         if key != self._key:
             yield from self._drain()
             self._key = key
-            self._chain = self._build(frame)
-        assert self._chain is not None
-        for converted in self._chain.push(frame):
-            yield from self._place(converted)
+            self._chain = None if self._is_ready(frame) else self._build(frame)
+        if self._chain is not None:
+            for converted in self._chain.push(frame):
+                yield from self._place(converted)
+            return
+        pts = frame.pts
+        yield from self._place(frame)
+        frame.pts = pts  # other renditions take this frame too
 
     def flush(self) -> Iterator[AudioFrame]:
         """What is still inside; the last frame may be shorter."""
@@ -64,7 +68,8 @@ class AudioGraph:
         """Takes a converted frame at its time: after silence, cut, or as it follows."""
         assert frame.pts is not None
         assert frame.time_base is not None
-        at = rescale(frame.pts, frame.time_base, self._tick)
+        ticks = frame.time_base
+        at = frame.pts if ticks == self._tick else rescale(frame.pts, ticks, self._tick)
         written = self._written or 0
         apart = at - written
         if self._written is None or abs(apart) > self._deviation:
@@ -108,6 +113,12 @@ class AudioGraph:
             assert kept is not None
             samples -= kept.samples
             yield kept
+
+    def _is_ready(self, frame: AudioFrame) -> bool:
+        """Whether the frame is as the encoder wants it, but for its length."""
+        step = self._resample
+        asked = (step.sample_rate, step.sample_format, step.layout, self._tick)
+        return (frame.sample_rate, frame.format.name, frame.layout.name, frame.time_base) == asked
 
     def _build(self, frame: AudioFrame) -> Chain:
         step = self._resample

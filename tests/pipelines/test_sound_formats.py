@@ -22,7 +22,7 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("container", "codec"), SOURCES)
-@pytest.mark.parametrize("target", ["aac", "flac"])
+@pytest.mark.parametrize("target", ["aac", pytest.param("flac", marks=pytest.mark.slow)])
 def test_every_source_codec_becomes_aac_and_flac(tmp_path: Path, container: str, codec: str, target: str) -> None:
     muxer = {"mka": "matroska", "tta": "tta", "wv": "wv"}.get(container)
     path = make_audio(tmp_path / f"in.{container}", codec=codec, container=muxer, seconds=0.6)

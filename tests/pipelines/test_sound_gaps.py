@@ -95,7 +95,7 @@ def test_jitter_of_a_coarse_clock_changes_no_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("late", [Fraction(1, 10), Fraction(7, 10)])
+@pytest.mark.parametrize("late", [pytest.param(Fraction(1, 10), marks=pytest.mark.slow), Fraction(7, 10)])
 def test_sound_that_starts_late_or_ends_early_keeps_its_place(tmp_path: Path, codec: str, late: Fraction) -> None:
     tone = Tone("aac", "mono", clicks=(Fraction(1, 4),), amplitude=0.8, start=late, seconds=Fraction(1, 2))
     path = make_video(tmp_path / "in.mkv", size=(64, 48), seconds=2, audio=(tone,))
@@ -108,7 +108,7 @@ def test_sound_that_starts_late_or_ends_early_keeps_its_place(tmp_path: Path, co
     assert_dts_rising(output)
 
 
-@pytest.mark.parametrize("codec", ["aac", "opus", "mp3", "flac"])
+@pytest.mark.parametrize("codec", ["aac", *(pytest.param(c, marks=pytest.mark.slow) for c in ("opus", "mp3", "flac"))])
 def test_joined_transport_streams_of_other_rates_and_layouts_go_on_in_the_first_ones_layout(
     tmp_path: Path, codec: str
 ) -> None:
@@ -129,7 +129,7 @@ def test_joined_transport_streams_of_other_rates_and_layouts_go_on_in_the_first_
     assert_dts_rising(output)
 
 
-@pytest.mark.parametrize("codec", ["aac", "opus", "mp3", "flac"])
+@pytest.mark.parametrize("codec", ["aac", *(pytest.param(c, marks=pytest.mark.slow) for c in ("opus", "mp3", "flac"))])
 def test_sync_survives_a_change_of_rate(tmp_path: Path, codec: str) -> None:
     parts = [
         make_flash_click(tmp_path / f"{rate}.ts", size=(64, 48), sample_rate=rate) for rate in (44_100, 48_000, 32_000)

@@ -41,7 +41,9 @@ def output_of(kind: str, form: str | None, codec: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("kind", "form", "codec"), TARGETS)
-@pytest.mark.parametrize("samples", COUNTS)
+@pytest.mark.parametrize(
+    "samples", [COUNTS[2], *(pytest.param(count, marks=pytest.mark.slow) for count in COUNTS if count != COUNTS[2])]
+)
 def test_a_tone_keeps_its_number_of_samples(
     tmp_path: Path, kind: str, form: str | None, codec: str, samples: int
 ) -> None:
@@ -71,7 +73,9 @@ def test_mp4_says_the_exact_length(tmp_path: Path, form: str, samples: int) -> N
     assert milliseconds / timescale == pytest.approx(samples / RATE, abs=1.5 / timescale)
 
 
-@pytest.mark.parametrize(("kind", "form", "codec"), TARGETS)
+@pytest.mark.parametrize(
+    ("kind", "form", "codec"), [*TARGETS[:3], *(pytest.param(*t, marks=pytest.mark.slow) for t in TARGETS[3:])]
+)
 def test_later_generations_add_nothing(tmp_path: Path, kind: str, form: str | None, codec: str) -> None:
     samples = RATE + 567
     path = tone_of(tmp_path / "in.wav", samples)
@@ -91,6 +95,7 @@ def test_later_generations_add_nothing(tmp_path: Path, kind: str, form: str | No
     assert abs(places[2][1] - places[0][1]) <= rate // 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "form", "codec"), TARGETS)
 def test_a_tone_starts_and_ends_without_clicks(tmp_path: Path, kind: str, form: str | None, codec: str) -> None:
     path = tone_of(tmp_path / "in.wav", RATE)

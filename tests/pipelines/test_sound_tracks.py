@@ -57,13 +57,14 @@ def labels_of(tracks: tuple[AudioInfo, ...]) -> list[tuple[Any, ...]]:
     return [(track.language, track.title, track.default) for track in tracks]
 
 
-@pytest.mark.parametrize("container", CODECS)
-@pytest.mark.parametrize("copied", [False, True], ids=["encoded", "copied"])
+@pytest.mark.parametrize(
+    ("container", "copied"),
+    # WebM takes neither H.264 nor AAC as they are
+    [(container, copied) for container in CODECS for copied in (False, True) if (container, copied) != ("webm", True)],
+)
 def test_tracks_keep_order_language_title_and_one_default(
     tmp_path: Path, three: Path, container: str, copied: bool
 ) -> None:
-    if copied and container == "webm":
-        pytest.skip("WebM takes neither H.264 nor AAC")
     output: dict[str, Any] = {"type": "copy", "format": container} if copied else {
         "type": container, "video": VIDEO.get(container, SMALL), "audio": {"codec": CODECS[container]},
     }  # fmt: skip
@@ -114,7 +115,7 @@ def test_subtitles_that_nobody_marked_stay_off(tmp_path: Path, container: str) -
     assert [track.default for track in facts(output).subtitles] == [False]
 
 
-@pytest.mark.parametrize("marked", [(), (0, 1, 2), (1, 2)])
+@pytest.mark.parametrize("marked", [(), (1, 2)])
 def test_none_or_many_defaults_become_one(tmp_path: Path, marked: tuple[int, ...]) -> None:
     path = make_video(
         tmp_path / "in.mkv", size=(64, 48), seconds=0.5,

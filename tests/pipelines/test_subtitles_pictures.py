@@ -11,7 +11,7 @@ from tests.captions import make_pgs
 from tests.jobs import SMALL, transcoded, warning_counts
 
 
-@pytest.mark.parametrize("container", ["mp4", "mov", "webm", "ts"])
+@pytest.mark.parametrize("container", ["mp4", pytest.param("webm", marks=pytest.mark.slow), "ts"])
 def test_pictures_are_left_out_with_a_warning(tmp_path: Path, container: str) -> None:
     path = make_pgs(tmp_path / "in.mkv")
     video = {**SMALL, "codec": "vp9"} if container == "webm" else SMALL

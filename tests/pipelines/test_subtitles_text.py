@@ -38,7 +38,9 @@ def assert_shown(path: Path, expected: list[tuple[float, float, str]], track: in
 
 
 @pytest.mark.parametrize(("source", "codec"), SOURCES)
-@pytest.mark.parametrize("container", KIND)
+@pytest.mark.parametrize(
+    "container", ["mp4", "mkv", *(pytest.param(k, marks=pytest.mark.slow) for k in ("mov", "webm"))]
+)
 def test_text_and_times_survive_conversion(tmp_path: Path, source: str, codec: str, container: str) -> None:
     path = clip(tmp_path / f"in.{source}", Subtitles(CUES, codec))
     output, result = transcoded(path, tmp_path / "out", output_of(container))
@@ -106,7 +108,9 @@ def test_cues_that_overlap_stay_as_they_are_elsewhere(tmp_path: Path, container:
     assert not result.warnings
 
 
-@pytest.mark.parametrize("container", KIND)
+@pytest.mark.parametrize(
+    "container", ["mp4", "mkv", *(pytest.param(k, marks=pytest.mark.slow) for k in ("mov", "webm"))]
+)
 @pytest.mark.parametrize("codec", ["subrip", "ass"])
 def test_cues_are_cut_to_the_clip(tmp_path: Path, container: str, codec: str) -> None:
     cues = ((0.1, 0.3, "before"), (0.4, 0.9, "into it"), (1.0, 1.2, "inside"), (1.4, 1.9, "out of it"), (1.95, 2, "x"))
