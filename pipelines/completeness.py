@@ -115,7 +115,8 @@ def _check_ends(plan: Plan, source: SourceInfo, tracks: list[TrackState], warnin
     if any(track.done for track in tracks):
         return
     if source.format not in UNSURE_FORMATS:
-        if plan.duration_seconds is not None and not own:
+        # where the clock jumped, what the header promises is the difference of two clocks
+        if plan.duration_seconds is not None and not own and not warnings.count("clock_jump"):
             got = max(ends.values(), default=0.0) - plan.start_seconds
             _check_end(plan, source, plan.duration_seconds, got, warnings)
     elif source.missing_bytes and source.missing_bytes > plan.max_missing:

@@ -159,7 +159,7 @@ class CopyTrack:
             self.writer.write([packet])
         except OutputFailed as error:
             # a muxer that repacks a codec finds damage that a copy would not see
-            if not isinstance(error.__cause__, av.error.InvalidDataError):
+            if not isinstance(error.__cause__, DAMAGE):
                 raise
             self.state.errors += 1
             self.warnings.add("damaged_packet", "packets that could not be repacked for the container were left out")
@@ -229,6 +229,8 @@ class CopyTrack:
         return float((self.state.end or Fraction(0)) - (self.clock.origin or Fraction(0)))
 
 
+DAMAGE = (av.error.InvalidDataError, av.error.PatchWelcomeError, av.error.ArgumentError)
+"""What muxers answer to a packet that is not what its track's header says; all else is the machine's fault."""
 CARRIED_SIDE_DATA: tuple[PktSideDataT, ...] = (
     "skip_samples", "new_extradata", "param_change", "palette", "matroska_block_additional", "dynamic_hdr10_plus",
     "webvtt_identifier", "webvtt_settings",

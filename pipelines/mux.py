@@ -16,7 +16,7 @@ from av.stream import Disposition
 
 from pipelines import encode
 from pipelines.covers import ATTACHMENTS
-from pipelines.errors import DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
+from pipelines.errors import BadInput, DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
 from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
 from pipelines.source import Chapter
@@ -93,6 +93,10 @@ class Writer:
             self._container.set_chapters(_entries(chapters))
         try:
             self._container.start_encoding()
+        except av.error.InvalidDataError as error:
+            # encoders' headers are right, so that it is one that goes along
+            message = f"a copied track's header is damaged: {self.plan.muxer} refuses it"
+            raise BadInput(message, stage="mux", path=self.plan.path) from error
         except (OSError, ValueError) as error:
             raise output_error(error, self.plan.path) from error
 

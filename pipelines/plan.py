@@ -25,6 +25,8 @@ from pipelines.result import Warning
 from pipelines.source import AudioInfo, SourceInfo, SubtitleInfo, Track, VideoInfo
 from pipelines.spec import AudioOutput, AudioSpec, CopyOutput, FileJob, FileOutput, Rung, SubtitleSpec
 
+UNKNOWN_CODEC = "unknown"
+"""What probing says where FFmpeg does not know the codec: nothing can be done with such a track."""
 AnyTrack = TypeVar("AnyTrack", VideoInfo, AudioInfo, SubtitleInfo)
 
 
@@ -234,8 +236,9 @@ class _Assembly:
         self, tracks: Sequence[VideoInfo] | Sequence[AudioInfo], media: str, carried: frozenset[str] | None
     ) -> list[RenditionPlan]:
         """Tracks that go along; at least one of a type that is there must, the others are dropped with a warning."""
-        kept = [track for track in tracks if carried is None or track.codec in carried]
-        if tracks and not kept:
+        known = [track for track in tracks if track.codec != UNKNOWN_CODEC]
+        kept = [track for track in known if carried is None or track.codec in carried]
+        if known and not kept:
             codecs = ", ".join(sorted({track.codec for track in tracks}))
             raise UnsupportedSpec(
                 f"{self.output.container} can't carry {codecs} as it is; transcode the {media} or take mkv",

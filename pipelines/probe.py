@@ -29,6 +29,8 @@ MICROSECONDS = 1_000_000
 
 CLOCKED_FORMATS = frozenset({"mpegts", "mpeg"})
 """Formats whose duration is the difference of two clock readings, wrong when the clock restarts between them."""
+LAST_PACKET_SECONDS = 1.0
+"""At most what the last packet lasts."""
 FARTHEST_BY_SIZE = 4
 """How many times longer such a file may be than its size and first bit rate suggest."""
 END_COUNTED_FORMATS = frozenset({"matroska", "webm", "nut", "wtv", "asf"})
@@ -133,7 +135,9 @@ def _duration(
         return None
     if names & GUESSED_FORMATS and not (_is_constant_rate(samples) or _has_mp3_index(file, names)):
         return None
-    if names & CLOCKED_FORMATS and samples.seconds > 0.5 and not samples.whole:
+    if names & CLOCKED_FORMATS and samples.whole:
+        return min(seconds, round(samples.seconds + LAST_PACKET_SECONDS, 6))
+    if names & CLOCKED_FORMATS and samples.seconds > 0.5:
         by_size = container.size / (samples.bytes / samples.seconds)
         return seconds if seconds <= FARTHEST_BY_SIZE * by_size else None
     return seconds

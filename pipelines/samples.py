@@ -12,6 +12,7 @@ from av.container import InputContainer
 
 from pipelines.input import read_packets
 from pipelines.interlacing import ScanMeter, is_worth_measuring
+from pipelines.timestamps import InputClock
 
 ENOUGH_FRAMES = 6
 """Enough for flags, and for side data that comes with the first."""
@@ -102,6 +103,7 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
         stream.codec_context.thread_type = "NONE"
     first = last = None
     packets = 0
+    clock = InputClock(container.format.name)
     try:
         for packet in read_packets(container, chosen):
             sample = tracks[packet.stream.index]
@@ -111,6 +113,7 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
                 samples.whole = True
             elif packet.dts is not None:
                 now = packet.dts * sample.time_base
+                now += clock.offset(sample.index, now, (packet.duration or 0) * sample.time_base)
                 first = now if first is None else min(first, now)
                 last = now if last is None else max(last, now)
             _look(packet, sample)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.errors import BadInput, LimitExceeded, NoFrames, Truncated
+from pipelines.errors import BadInput, LimitExceeded, NoFrames, Truncated, UnsupportedSpec
 from tests.jobs import SMALL, run_job, transcoded, warning_counts
 from tests.measure import decode_video
 from tests.media import Tone, make_audio, make_video
@@ -112,13 +112,13 @@ def ends_by_the_rule(source: Path, folder: Path, form: str) -> None:
     for number, output in enumerate((output_for(form), {"type": "copy", "format": "mkv"})):
         try:
             path, result = transcoded(source, folder / f"{source.stem}{number}", output)
-        except (BadInput, LimitExceeded):
+        except (BadInput, LimitExceeded, UnsupportedSpec):
             continue
         lost = SECONDS - (result.outputs[0].duration_seconds or 0)
         counted = warning_counts(result)
         assert path.stat().st_size > 0
         # what is lost is little, or the format could not know
-        assert lost < 0.4 or form == "ts" or "track_dropped" in counted, (source.name, lost, counted)
+        assert lost < 0.4 or form in ("ts", "opus") or "track_dropped" in counted, (source.name, lost, counted)
 
 
 @pytest.mark.parametrize("seed", range(3))
