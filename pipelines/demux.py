@@ -22,6 +22,8 @@ PREROLL_SECONDS = Fraction(1)
 """Sound lies up to this far from the picture it belongs to; reading starts this much before a clip."""
 COARSE_PREROLL_SECONDS = Fraction(12)
 """Where the format has no index, a seek lands anywhere: far enough before for a keyframe to come."""
+INDEXED_FORMATS = frozenset({"mov"})
+"""Formats read by an index, in an order of their own: what is lost there are packets, never the time between them."""
 COARSE_FORMATS = ("mpegts", "mpeg", "h264", "hevc", "mp3", "aac")
 
 
@@ -52,7 +54,7 @@ class Demuxer:
         chosen = [container.streams[index] for index in self._streams]
         bases: dict[int, Fraction] = {s.index: s.time_base or Fraction(1, 90_000) for s in chosen}
         seconds = {index: float(time_base) for index, time_base in bases.items()}
-        holes = self.holes
+        holes, indexed = self.holes, bool(INDEXED_FORMATS.intersection(self._source.format.split(",")))
         clock = self._clock
         latest = self._span.start + Fraction(self._limits.max_duration_seconds)
         last_ticks = {index: int(latest / time_base) for index, time_base in bases.items()}
@@ -70,7 +72,7 @@ class Demuxer:
                     ticks = round(offset / time_base)
                     packet.pts = None if packet.pts is None else packet.pts + ticks
                     packet.dts = dts = None if dts is None else dts + ticks
-                if dts is not None:
+                if dts is not None and not indexed:
                     holes.see(dts * seconds[stream_index], (packet.duration or 0) * seconds[stream_index])
                 if packet.pts is not None and packet.pts > last_ticks[stream_index]:
                     raise self._too_long(stream_index)

@@ -43,6 +43,15 @@ def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
         raise BadInput("the input has neither video nor audio", stage="plan")
     start, end, duration = _span(spec, source)
     notes = _Notes()
+    for track in (*source.video, *source.audio):
+        if track.empty:
+            notes.add("track_dropped", f"track {track.index} ({track.codec}) is left out: nothing of it is in the file")
+    source = source.model_copy(
+        update={
+            "video": tuple(track for track in source.video if not track.empty),
+            "audio": tuple(track for track in source.audio if not track.empty),
+        }
+    )
     for other in source.other:
         notes.add("track_dropped", f"{other.kind} track {other.index} ({other.codec or 'unknown'}) is left out")
     outputs = tuple(
@@ -140,7 +149,7 @@ class _Assembly:
         if rung is None or not self.source.video:
             return []
         for other in self.source.video:
-            if other is not track:
+            if track is not None and other is not track:
                 self.notes.add("track_dropped", f"video track {other.index} is left out: one video track per file")
         if isinstance(rung, Rung):
             if track is None:

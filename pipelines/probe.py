@@ -83,8 +83,8 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
             other.append(other_track(stream))
     if samples.whole:
         # the file was read to its end: a track that showed no packet has none
-        video = [v.model_copy(update={"decodable": _has_frames(v, samples)}) for v in video]
-        audio = [a.model_copy(update={"decodable": _has_frames(a, samples)}) for a in audio]
+        video = [v.model_copy(update=_as_seen(v, samples)) for v in video]
+        audio = [a.model_copy(update=_as_seen(a, samples)) for a in audio]
     for track in (*video, *pictures):
         check_pixels(track.width, track.height, limits, stream=track.index)
     start = min((t.start_seconds for t in (*video, *audio) if t.decodable and t.start_seconds is not None), default=0.0)
@@ -118,8 +118,11 @@ def _names(container: InputContainer) -> set[str]:
     return set(container.format.name.split(","))
 
 
-def _has_frames(track: VideoInfo | AudioInfo, samples: Samples) -> bool:
-    return track.decodable and bool(samples.tracks[track.index].frames)
+def _as_seen(track: VideoInfo | AudioInfo, samples: Samples) -> dict[str, bool]:
+    sample = samples.tracks.get(track.index)
+    if sample is None:
+        return {}
+    return {"decodable": track.decodable and bool(sample.frames), "empty": sample.packets == 0}
 
 
 def _duration(

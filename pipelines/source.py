@@ -21,6 +21,8 @@ class Track(Facts):
     position: int
     codec: str
     decodable: bool
+    empty: bool = False
+    """The header names the track, and no packet of it is in the file."""
     start_seconds: float | None = None
     duration_seconds: float | None = None
     bit_rate: int | None = None

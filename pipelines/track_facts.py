@@ -114,8 +114,7 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
     start = sample.start_seconds if sample is not None else None
     if start is None and stream.start_time is not None:
         start = float(stream.start_time * base)
-    duration = float(stream.duration * base) if stream.duration is not None and stream.duration > 0 else None
-    duration = duration or _tagged_seconds(stream.metadata)
+    duration = _duration_seconds(stream, base)
     language = _LANGUAGE.match(stream.metadata.get("language", ""))
     title = clean(stream.metadata.get("title") or stream.metadata.get("name") or "")
     return {
@@ -123,6 +122,7 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
         "position": position,
         "codec": codec_name(stream),
         "decodable": context is not None and (sample is None or bool(sample.frames) or sample.packets == 0),
+        "empty": sample is not None and sample.packets == 0 and _says_nothing(stream, duration),
         "start_seconds": start,
         "duration_seconds": duration,
         "bit_rate": (getattr(context, "bit_rate", None) or None) if context is not None else None,
@@ -134,10 +134,19 @@ def _common(stream: Any, position: int, sample: Sample | None) -> dict[str, Any]
     }
 
 
-def _tagged_seconds(metadata: dict[str, str]) -> float | None:
-    """Matroska's tag: 00:00:02.005000000."""
-    found = _CLOCK_TIME.match(metadata.get("DURATION", ""))
-    return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3]) or None
+def _duration_seconds(stream: Any, base: Fraction) -> float | None:
+    """Matroska says it in a tag (00:00:02.005000000), if at all; FFmpeg then gives the whole file's."""
+    if "matroska" in stream.container.format.name:
+        found = _CLOCK_TIME.match(stream.metadata.get("DURATION", ""))
+        return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
+    return float(stream.duration * base) if stream.duration is not None and stream.duration > 0 else None
+
+
+def _says_nothing(stream: Any, duration: float | None) -> bool:
+    """Whether the header gives a track without packets neither its parameters nor a length."""
+    context = stream.codec_context
+    known = context is not None and (context.sample_rate if stream.type == "audio" else context.width)
+    return not known or duration == 0
 
 
 def _time_base(stream: Any) -> Fraction:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import av
 import pytest
 
 from pipelines.errors import LimitExceeded
@@ -17,6 +16,7 @@ from pipelines.limits import Limits
 from tests.jobs import SMALL, run_job, transcoded, warning_counts
 from tests.measure import assert_dts_rising, click_times, decode_audio, decode_video, flash_times
 from tests.media import Tone, make_video
+from tests.remux import remux
 from tests.signals import plain_picture
 
 RATE = 30
@@ -103,21 +103,15 @@ def test_a_wrap_of_33_bits_is_no_event(tmp_path: Path, output: dict[str, Any]) -
     assert not result.warnings
 
 
-def retimed(source: Path, target: Path, change: Callable[[str, int, int], int], **options: str) -> Path:
+def retimed(source: Path, target: Path, change: Callable[[str, int, int], int], live: str = "0") -> Path:
     """A copy whose packets have other times: `change` gets type, number and milliseconds of each."""
-    with av.open(str(source)) as given, av.open(str(target), "w", options=options) as made:
-        streams = {stream.index: made.add_stream_from_template(stream) for stream in given.streams}
-        numbers = dict.fromkeys(streams, 0)
-        for packet in given.demux():
-            if packet.pts is None or packet.dts is None:
-                continue
-            kind, index = packet.stream.type, packet.stream.index
-            moved = change(kind, numbers[index], packet.pts) - packet.pts
-            numbers[index] += 1
-            packet.pts, packet.dts = packet.pts + moved, packet.dts + moved
-            packet.stream = streams[index]
-            made.mux(packet)
-    return target
+
+    def moved(packet: Any, kind: str, number: int) -> Any:
+        by = change(kind, number, packet.pts) - packet.pts
+        packet.pts, packet.dts = packet.pts + by, packet.dts + by
+        return packet
+
+    return remux(source, target, moved, options={"live": live})
 
 
 FAR = 10**12
