@@ -21,8 +21,11 @@ from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
 from pipelines.source import Chapter
 
+MUX_ERRORS = (OSError, ValueError, av.error.FFmpegError)
+"""FFmpeg's errors are the first two where Python has the like of them."""
 
-def output_error(error: OSError | ValueError, path: str, stage: Stage = "mux") -> PipelineError:
+
+def output_error(error: Exception, path: str, stage: Stage = "mux") -> PipelineError:
     """What went wrong with writing `path`, as ours."""
     number = getattr(error, "errno", None)
     if number in (errno.ENOSPC, errno.EDQUOT):
@@ -97,7 +100,7 @@ class Writer:
             # encoders' headers are right, so that it is one that goes along
             message = f"a copied track's header is damaged: {self.plan.muxer} refuses it"
             raise BadInput(message, stage="mux", path=self.plan.path) from error
-        except (OSError, ValueError) as error:
+        except MUX_ERRORS as error:
             raise output_error(error, self.plan.path) from error
 
     def write(self, packets: list[Packet[Any]]) -> None:
@@ -106,7 +109,7 @@ class Writer:
                 for packet in packets:
                     self.bytes += packet.size
                     self._container.mux_one(packet)
-        except (OSError, ValueError) as error:
+        except MUX_ERRORS as error:
             raise output_error(error, self.plan.path) from error
 
     def close(self) -> None:
@@ -116,7 +119,7 @@ class Writer:
         self._closed = True
         try:
             self._container.close()
-        except (OSError, ValueError) as error:
+        except MUX_ERRORS as error:
             raise output_error(error, self.plan.path) from error
 
     def __enter__(self) -> Writer:
