@@ -59,10 +59,14 @@ def document(app: FastAPI) -> dict[str, Any]:
     components |= request_schemas(BODIES)
     schema["components"]["securitySchemes"] = SECURITY_SCHEMES
     for path, operations in schema["paths"].items():
-        for operation in operations.values():
+        for method, operation in operations.items():
+            told = operation["responses"]
             if path not in PUBLIC:
                 operation["security"] = [{name: []} for name in SECURITY_SCHEMES]
-                operation["responses"] |= {str(status): text for status, text in responses(401, 403, 429).items()}
-            if "422" in operation["responses"]:
-                operation["responses"] |= {str(status): text for status, text in responses(422).items()}
+                told |= {str(status): text for status, text in responses(401, 403, 429).items()}
+            if "422" in told:
+                told |= {str(status): text for status, text in responses(422).items()}
+            if method == "head":
+                # an answer to HEAD has no body
+                operation["responses"] = {status: {"description": text["description"]} for status, text in told.items()}
     return schema
