@@ -155,11 +155,11 @@ class Resumable:
     async def keep_expiring(self) -> None:
         """Until cancelled."""
         while True:
+            await asyncio.sleep(min(EXPIRY_SECONDS, max(1.0, self._ttl.total_seconds() / 4)))
             try:
                 await self.expire()
             except SQLAlchemyError:
                 logger.warning("resumable uploads can't be swept; trying again", exc_info=True)
-            await asyncio.sleep(min(EXPIRY_SECONDS, max(1.0, self._ttl.total_seconds() / 4)))
 
     async def recover(self) -> None:
         """Finishes what a dead service was finishing; drops files without a row and rows without a file.

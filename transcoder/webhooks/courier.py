@@ -6,9 +6,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -18,6 +19,8 @@ from transcoder.webhooks.deliveries import DeliveryStore, Due, Made
 from transcoder.webhooks.message import signed_headers
 from transcoder.webhooks.schedule import Outcome, Unanswered, decide
 from transcoder.webhooks.send import Sender
+
+T = TypeVar("T")
 
 AT_ONCE = 32
 TO_ONE_TENANT = 16
@@ -71,7 +74,7 @@ class Courier:
             while True:
                 self._changed.clear()
                 try:
-                    pause = await self.dispatch()
+                    pause = await _uncut(self.dispatch())
                 except SQLAlchemyError:
                     logger.exception("webhooks can't be read; trying again")
                     pause = DATABASE_PAUSE_SECONDS
@@ -126,7 +129,7 @@ class Courier:
         now, started = self._clock(), time.monotonic()
         outcome: Outcome
         try:
-            headers = signed_headers(await self.secret(due.tenant), due.id, due.body, now)
+            headers = signed_headers(await _uncut(self.secret(due.tenant)), due.id, due.body, now)
             outcome = await self._sender.post(due.url, due.body.encode(), headers)
         except Exception:
             # a delivery that stayed as it was would be tried without a pause
@@ -138,7 +141,7 @@ class Courier:
         decision = decide(made.outcome, made.due.tries + 1, self._settings.pauses_seconds)
         while True:
             try:
-                await self._store.settle(made, decision, self._clock())
+                await _uncut(self._store.settle(made, decision, self._clock()))
             except SQLAlchemyError:
                 logger.exception("webhook %s can't be settled; trying again", made.due.id)
                 await asyncio.sleep(DATABASE_PAUSE_SECONDS)
@@ -149,6 +152,16 @@ class Courier:
         if self._forget_at is None or not now < self._forget_at < now + timedelta(hours=2):
             self._forget_at = now + timedelta(hours=1)
             await self._store.forget(now - timedelta(seconds=self._settings.keep_seconds))
+
+
+async def _uncut(work: Coroutine[Any, Any, T]) -> T:
+    """`work`, which goes to its end also when this is cancelled: a database call that is cut leaves its connection."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
 
 
 def courier_for(settings: Settings, store: DeliveryStore) -> Courier:
