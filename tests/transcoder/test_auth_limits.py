@@ -147,6 +147,7 @@ async def test_bytes_of_uploads_are_limited_for_each_tenant(tmp_path: Path) -> N
         await still_well(api, owner)
 
 
+@pytest.mark.slow
 async def test_room_set_aside_for_an_upload_in_pieces_counts(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_stored_bytes=1000) as (api, owner):
         tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "600"}
