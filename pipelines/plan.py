@@ -46,12 +46,7 @@ def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
     for track in (*source.video, *source.audio):
         if track.empty:
             notes.add("track_dropped", f"track {track.index} ({track.codec}) is left out: nothing of it is in the file")
-    source = source.model_copy(
-        update={
-            "video": tuple(track for track in source.video if not track.empty),
-            "audio": tuple(track for track in source.audio if not track.empty),
-        }
-    )
+    source = source.without_empty_tracks()
     for other in source.other:
         notes.add("track_dropped", f"{other.kind} track {other.index} ({other.codec or 'unknown'}) is left out")
     outputs = tuple(

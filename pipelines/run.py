@@ -8,43 +8,20 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-from av.container import InputContainer
-from av.packet import Packet
-
-from pipelines.audio_worker import AudioTarget, AudioWorker
-from pipelines.channel import Channel, Stopped
-from pipelines.completeness import check_complete, exact_end
-from pipelines.containers import CONTAINERS
-from pipelines.copy_track import CopyClock, CopyTrack
-from pipelines.covers import Cover, read_cover
+from pipelines.assembly import Assembly
+from pipelines.channel import Stopped
+from pipelines.completeness import check_complete
 from pipelines.demux import Demuxer
 from pipelines.earlier_cues import earlier_cues
-from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
 from pipelines.errors import Cancelled, OutOfMemory
-from pipelines.graph import VideoGraph
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
-from pipelines.metadata import clipped_chapters
-from pipelines.mux import Writer
-from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
-from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
+from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
-from pipelines.samples import SLOT_FORMATS
-from pipelines.sound_graph import AudioGraph
-from pipelines.source import SourceInfo, VideoInfo
-from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
-from pipelines.tally import Tally
-from pipelines.timestamps import rescale
-from pipelines.tracks import Span, TrackState
-from pipelines.video_worker import VideoDecoder, VideoWorker
-from pipelines.warning_log import WarningLog
+from pipelines.source import SourceInfo
 
 PROGRESS_SECONDS = 0.25
-FRAME_BUFFER_BYTES = 64 << 20
-"""Decoded frames waiting for one rendition: as many as fit here, 3 to 16."""
-PACKET_CAPACITY = 64
 
 OnProgress = Callable[[Progress], None]
 
@@ -65,165 +42,28 @@ def run(
     """
     with ExitStack() as stack:
         container = stack.enter_context(open_input(file, limits))
-        job = _Run(plan, source, file, container, folder, limits, stack)
-        job.work(on_progress, cancelled or threading.Event())
-        for writer in job.writers:
+        parts = Assembly(plan, source, file, container, folder, limits, stack)
+        demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
+        _Run(parts, demuxer).work(on_progress, cancelled or threading.Event())
+        for writer in parts.writers:
             writer.close()
-        check_complete(plan, source, job.states, job.demuxer.holes, job.warnings)
-        return job.tally.result(job.warnings.all())
+        check_complete(plan, source, parts.states, demuxer.holes, parts.warnings)
+        return parts.tally.result(parts.warnings.all())
 
 
 class _Run:
-    def __init__(
-        self,
-        plan: Plan,
-        source: SourceInfo,
-        file: LocalFile,
-        container: InputContainer,
-        folder: Path,
-        limits: Limits,
-        stack: ExitStack,
-    ) -> None:
-        self.file = file
-        self.plan, self.source, self.container, self.limits = plan, source, container, limits
-        self.warnings = WarningLog(plan.warnings)
-        start = Fraction(round(plan.start_seconds * 1_000_000), 1_000_000)
-        end = None if plan.end_seconds is None else Fraction(round(plan.end_seconds * 1_000_000), 1_000_000)
-        clipped = start > Fraction(round(source.start_seconds * 1_000_000), 1_000_000)
-        self.span = Span(start, end, clipped)
-        self.threads: list[Callable[[], None]] = []
-        self.packets: dict[int, Channel[Packet[Any]]] = {}
-        self.video_tracks: dict[int, TrackState] = {}
-        self.channels: list[Channel[Any]] = []
-        self.copies: dict[int, list[CopyTrack | Subtitles]] = {}
-        self.subtitles: list[Subtitles] = []
+    """The threads of an assembly at work."""
+
+    def __init__(self, parts: Assembly, demuxer: Demuxer) -> None:
+        self._parts, self._demuxer = parts, demuxer
         self._failure: BaseException | None = None
         self._failed = threading.Event()
-        self.copy_clocks: dict[str, CopyClock] = {}
-        self.tally = Tally(plan, source.duration_seconds)
-        self.states = self.tally.states
-        self.writers = self.tally.writers = [stack.enter_context(Writer(output, folder)) for output in plan.outputs]
-        self._assemble()
-
-    # putting it together
-
-    def _assemble(self) -> None:
-        video_frames: dict[int, list[Channel[Any]]] = {}
-        audio_targets: dict[int, list[AudioTarget]] = {}
-        for writer in self.writers:
-            for number, rendition in enumerate(writer.plan.renditions):
-                key = (writer.plan.name, number)
-                if isinstance(rendition, VideoRendition):
-                    video_frames.setdefault(rendition.stream, []).append(self._add_video(key, rendition, writer))
-                elif isinstance(rendition, AudioRendition):
-                    audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, writer))
-                else:
-                    self._add_copied(key, rendition, writer)
-            writer.start(clipped_chapters(self.source.chapters, self.span))
-        for stream, channels in video_frames.items():
-            info = next(track for track in self.source.video if track.index == stream)
-            av_stream: Any = self.container.streams[stream]
-            av_stream.codec_context.thread_type = "AUTO"
-            step = round(1 / (info.frame_rate or 25) / av_stream.time_base)
-            packets = self._channel(stream)
-            decoder = VideoDecoder(
-                av_stream, self.video_tracks[stream], packets, channels, self.span, self.limits, self.warnings, step,
-                slots_only=self.source.format in SLOT_FORMATS,
-            )  # fmt: skip
-            self.states.append(decoder.state)
-            self.threads.append(decoder)
-        for stream, targets in audio_targets.items():
-            worker = AudioWorker(
-                self.container.streams[stream], self._channel(stream), targets, self.span, self.warnings
-            )
-            self.states.append(worker.state)
-            self.threads.append(worker)
-
-    def _channel(self, stream: int) -> Channel[Packet[Any]]:
-        channel: Channel[Packet[Any]] = Channel(PACKET_CAPACITY)
-        self.packets[stream] = channel
-        self.channels.append(channel)
-        return channel
-
-    def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any]:
-        info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
-        stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
-        graph = VideoGraph(rendition, stream_time_base, info.sample_aspect_ratio)
-        container = _container(writer)
-        time_base = encoder_time_base(rendition, graph.time_base, container.time_base_denominator)
-        stream = writer.add(rendition, self.container, time_base)
-        encoder = VideoEncoder(stream, rendition, time_base)
-        frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
-        frames: Channel[Any] = Channel(max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes)))
-        self.channels.append(frames)
-        track = self.video_tracks.setdefault(rendition.stream, TrackState(rendition.stream, "video"))
-        worker = VideoWorker(
-            rendition, track, frames, graph, encoder, writer, graph.time_base, time_base, self.span,
-            durations=container.durations, promised_end=exact_end(self.source, info),
-        )  # fmt: skip
-        self.tally.encoders[key], self.tally.workers[key] = encoder, worker
-        self.threads.append(worker)
-        return frames
-
-    def _add_audio(self, key: tuple[str, int], rendition: AudioRendition, writer: Writer) -> AudioTarget:
-        priming = _container(writer).signals_priming
-        encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition, priming=priming)
-        end = self.span.end
-        samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
-        graph = AudioGraph(rendition, frame_size=encoder.frame_size, end_samples=samples)
-        self.tally.encoders[key] = encoder
-        return AudioTarget(graph, encoder, writer)
-
-    def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:
-        is_cover = isinstance(rendition, CopyRendition) and rendition.media == "picture"
-        if is_cover and _container(writer).cover_art == "attachment":
-            picture = read_cover(self.file, rendition.stream, self.limits)
-            writer.attach(rendition.codec, picture)
-            self.tally.tracks[key] = Cover(TrackState(rendition.stream, "copy", frames=1, packets=1), len(picture))
-            return
-        stream = writer.add(rendition, self.container, None)
-        clock = self._copy_clock(rendition, writer)
-        track: CopyTrack | Subtitles
-        if isinstance(rendition, SubtitleRendition) or rendition.media == "subtitle":
-            about = (stream, writer, clock, self.warnings, not _container(writer).overlapping_cues)
-            copied = isinstance(rendition, CopyRendition)
-            source = self.container.streams[rendition.stream]
-            track = SubtitleCopy(*about) if copied else SubtitleTrack(*about, source=source)
-            self.subtitles.append(track)
-        else:
-            track = CopyTrack(
-                rendition.stream, stream, writer, clock, rendition.media == "video", self.warnings,
-                durations=_container(writer).durations, order=self._picture_order(rendition),
-            )  # fmt: skip
-            if rendition.media in ("video", "audio"):
-                self.states.append(track.state)
-        self.tally.tracks[key] = track
-        self.copies.setdefault(rendition.stream, []).append(track)
-
-    def _picture_order(self, rendition: CopyRendition) -> PictureOrder | None:
-        if self.source.format not in UNTIMED_FORMATS or rendition.codec not in UNTIMED_CODECS:
-            return None
-        info = next((track for track in self.source.video if track.index == rendition.stream and track.decodable), None)
-        return None if info is None else PictureOrder(self.container.streams[rendition.stream], info.frame_rate)
-
-    def _copy_clock(self, rendition: CopyRendition | SubtitleRendition, writer: Writer) -> CopyClock:
-        """The clock that the copied tracks and subtitles of one output share; a cover picture has none."""
-        if isinstance(rendition, CopyRendition) and rendition.media == "picture":
-            return CopyClock(Span(Fraction(0), None, clipped=False), at_keyframe=False, warnings=self.warnings)
-        video = any(isinstance(r, CopyRendition) and r.media == "video" for r in writer.plan.renditions)
-        return self.copy_clocks.setdefault(
-            writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
-        )
-
-    # doing it
 
     def work(self, on_progress: OnProgress | None, cancelled: threading.Event) -> None:
         """Runs all threads to their end, reporting progress from this one."""
-        streams = sorted({*self.packets, *self.copies})
-        self.demuxer = Demuxer(self.container, streams, self.span, self.source, self.limits, self.warnings)
         threads = [
             threading.Thread(target=self._guarded, args=(body,), daemon=True, name=type(body).__name__)
-            for body in (*self.threads, lambda: self._feed(self.demuxer))
+            for body in (*self._parts.threads, self._feed)
         ]
         for thread in threads:
             thread.start()
@@ -237,11 +77,11 @@ class _Run:
                     break
             if on_progress is not None and time.monotonic() - reported >= PROGRESS_SECONDS:
                 reported = time.monotonic()
-                on_progress(self.tally.progress())
+                on_progress(self._parts.tally.progress())
         if self._failure is not None:
             raise self._failure
         if on_progress is not None:
-            on_progress(self.tally.progress())
+            on_progress(self._parts.tally.progress())
 
     def _guarded(self, body: Callable[[], None]) -> None:
         """The end of a thread: any error stops the others, the first one is raised to the caller."""
@@ -258,24 +98,25 @@ class _Run:
         if self._failure is None:
             self._failure = error
         self._failed.set()
-        for channel in self.channels:
+        for channel in self._parts.channels:
             channel.stop()
 
     def _feed_earlier_cues(self) -> set[tuple[int, int | None, int]]:
         """Hands on the cues from before the clip; gives what they are known by, should they be read again."""
-        read = sorted({*self.packets, *self.copies})
-        streams = [stream for stream in self.copies if self.container.streams[stream].type == "subtitle"]
-        earlier = earlier_cues(self.container, read, streams, self.span, self.source)
+        parts = self._parts
+        streams = [stream for stream in parts.copies if parts.container.streams[stream].type == "subtitle"]
+        earlier = earlier_cues(parts.container, parts.streams, streams, parts.span, parts.source)
         for packet, time_base in earlier:
-            for target in self.copies[packet.stream_index]:
+            for target in parts.copies[packet.stream_index]:
                 target.write(packet, time_base, shared=True)
         return {(packet.stream_index, packet.pts, packet.size) for packet, _ in earlier}
 
-    def _feed(self, demuxer: Demuxer) -> None:
+    def _feed(self) -> None:
         """Reads the input and hands each packet to whoever wants it."""
-        packets, copies, states = self.packets, self.copies, self.states
+        parts = self._parts
+        packets, copies, states = parts.packets, parts.copies, parts.states
         seen = self._feed_earlier_cues()
-        for packet, time_base in demuxer:
+        for packet, time_base in self._demuxer:
             if self._failed.is_set():
                 raise Stopped
             stream = packet.stream_index
@@ -287,24 +128,19 @@ class _Run:
                 continue
             for target in targets:
                 target.write(packet, time_base, shared=len(targets) > 1 or channel is not None)
-            if self.subtitles and packet.dts is not None:
-                for subtitles in self.subtitles:
+            if parts.subtitles and packet.dts is not None:
+                for subtitles in parts.subtitles:
                     subtitles.reached(packet.dts * time_base)
-            if self.span.end is not None and states and all(state.done for state in states):
+            if parts.span.end is not None and states and all(state.done for state in states):
                 break
         ending = [
-            (t, self.container.streams[s].time_base or Fraction(1, 90_000)) for s, ts in copies.items() for t in ts
+            (t, parts.container.streams[s].time_base or Fraction(1, 90_000)) for s, ts in copies.items() for t in ts
         ]
         for track, time_base in ending:
             track.drain(time_base)
-        for clock in self.copy_clocks.values():
+        for clock in parts.copy_clocks.values():
             clock.settle()
         for track, time_base in ending:
             track.finish(time_base)
         for channel in packets.values():
             channel.close()
-
-
-def _container(writer: Writer) -> Any:
-    found = (writer.plan.muxer, writer.path.suffix.removeprefix("."))
-    return next(container for container in CONTAINERS.values() if (container.muxer, container.extension) == found)

@@ -144,3 +144,11 @@ class SourceInfo(Facts):
         if self.promised_bytes is None or self.size_bytes is None:
             return None
         return max(0.0, 1 - self.size_bytes / self.promised_bytes)
+
+    def without_empty_tracks(self) -> SourceInfo:
+        return self.model_copy(
+            update={
+                "video": tuple(track for track in self.video if not track.empty),
+                "audio": tuple(track for track in self.audio if not track.empty),
+            }
+        )

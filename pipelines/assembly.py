@@ -1,0 +1,191 @@
+"""Putting a run together: writers, encoders, filters and decoders of a plan, and the channels between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from av.container import InputContainer
+from av.packet import Packet
+
+from pipelines.audio_worker import AudioTarget, AudioWorker
+from pipelines.channel import Channel
+from pipelines.completeness import exact_end
+from pipelines.containers import CONTAINERS
+from pipelines.copy_track import CopyClock, CopyTrack
+from pipelines.covers import Cover, read_cover
+from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
+from pipelines.graph import VideoGraph
+from pipelines.input import LocalFile
+from pipelines.limits import Limits
+from pipelines.metadata import clipped_chapters
+from pipelines.mux import Writer
+from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
+from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
+from pipelines.samples import SLOT_FORMATS
+from pipelines.sound_graph import AudioGraph
+from pipelines.source import SourceInfo, VideoInfo
+from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
+from pipelines.tally import Tally
+from pipelines.timestamps import rescale
+from pipelines.tracks import Span, TrackState
+from pipelines.video_worker import VideoDecoder, VideoWorker
+from pipelines.warning_log import WarningLog
+
+FRAME_BUFFER_BYTES = 64 << 20
+"""Decoded frames waiting for one rendition: as many as fit here, 3 to 16."""
+PACKET_CAPACITY = 64
+
+
+class Assembly:
+    """What one run is made of: `threads` to run, and `packets` and `copies` to feed."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: SourceInfo,
+        file: LocalFile,
+        container: InputContainer,
+        folder: Path,
+        limits: Limits,
+        stack: ExitStack,
+    ) -> None:
+        self.file = file
+        self.plan, self.source, self.container, self.limits = plan, source, container, limits
+        self.warnings = WarningLog(plan.warnings)
+        start = Fraction(round(plan.start_seconds * 1_000_000), 1_000_000)
+        end = None if plan.end_seconds is None else Fraction(round(plan.end_seconds * 1_000_000), 1_000_000)
+        clipped = start > Fraction(round(source.start_seconds * 1_000_000), 1_000_000)
+        self.span = Span(start, end, clipped)
+        self.threads: list[Callable[[], None]] = []
+        self.packets: dict[int, Channel[Packet[Any]]] = {}
+        self.video_tracks: dict[int, TrackState] = {}
+        self.channels: list[Channel[Any]] = []
+        self.copies: dict[int, list[CopyTrack | Subtitles]] = {}
+        self.subtitles: list[Subtitles] = []
+        self.copy_clocks: dict[str, CopyClock] = {}
+        self.tally = Tally(plan, source.duration_seconds)
+        self.states = self.tally.states
+        self.writers = self.tally.writers = [stack.enter_context(Writer(output, folder)) for output in plan.outputs]
+        self._assemble()
+
+    def _assemble(self) -> None:
+        video_frames: dict[int, list[Channel[Any]]] = {}
+        audio_targets: dict[int, list[AudioTarget]] = {}
+        for writer in self.writers:
+            for number, rendition in enumerate(writer.plan.renditions):
+                key = (writer.plan.name, number)
+                if isinstance(rendition, VideoRendition):
+                    video_frames.setdefault(rendition.stream, []).append(self._add_video(key, rendition, writer))
+                elif isinstance(rendition, AudioRendition):
+                    audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, writer))
+                else:
+                    self._add_copied(key, rendition, writer)
+            writer.start(clipped_chapters(self.source.chapters, self.span))
+        for stream, channels in video_frames.items():
+            info = next(track for track in self.source.video if track.index == stream)
+            av_stream: Any = self.container.streams[stream]
+            av_stream.codec_context.thread_type = "AUTO"
+            step = round(1 / (info.frame_rate or 25) / av_stream.time_base)
+            packets = self._channel(stream)
+            decoder = VideoDecoder(
+                av_stream, self.video_tracks[stream], packets, channels, self.span, self.limits, self.warnings, step,
+                slots_only=self.source.format in SLOT_FORMATS,
+            )  # fmt: skip
+            self.states.append(decoder.state)
+            self.threads.append(decoder)
+        for stream, targets in audio_targets.items():
+            worker = AudioWorker(
+                self.container.streams[stream], self._channel(stream), targets, self.span, self.warnings
+            )
+            self.states.append(worker.state)
+            self.threads.append(worker)
+
+    @property
+    def streams(self) -> list[int]:
+        """The input's streams that are read."""
+        return sorted({*self.packets, *self.copies})
+
+    def _channel(self, stream: int) -> Channel[Packet[Any]]:
+        channel: Channel[Packet[Any]] = Channel(PACKET_CAPACITY)
+        self.packets[stream] = channel
+        self.channels.append(channel)
+        return channel
+
+    def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any]:
+        info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
+        stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
+        graph = VideoGraph(rendition, stream_time_base, info.sample_aspect_ratio)
+        container = _container(writer)
+        time_base = encoder_time_base(rendition, graph.time_base, container.time_base_denominator)
+        stream = writer.add(rendition, self.container, time_base)
+        encoder = VideoEncoder(stream, rendition, time_base)
+        frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
+        frames: Channel[Any] = Channel(max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes)))
+        self.channels.append(frames)
+        track = self.video_tracks.setdefault(rendition.stream, TrackState(rendition.stream, "video"))
+        worker = VideoWorker(
+            rendition, track, frames, graph, encoder, writer, graph.time_base, time_base, self.span,
+            durations=container.durations, promised_end=exact_end(self.source, info),
+        )  # fmt: skip
+        self.tally.encoders[key], self.tally.workers[key] = encoder, worker
+        self.threads.append(worker)
+        return frames
+
+    def _add_audio(self, key: tuple[str, int], rendition: AudioRendition, writer: Writer) -> AudioTarget:
+        priming = _container(writer).signals_priming
+        encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition, priming=priming)
+        end = self.span.end
+        samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
+        graph = AudioGraph(rendition, frame_size=encoder.frame_size, end_samples=samples)
+        self.tally.encoders[key] = encoder
+        return AudioTarget(graph, encoder, writer)
+
+    def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:
+        is_cover = isinstance(rendition, CopyRendition) and rendition.media == "picture"
+        if is_cover and _container(writer).cover_art == "attachment":
+            picture = read_cover(self.file, rendition.stream, self.limits)
+            writer.attach(rendition.codec, picture)
+            self.tally.tracks[key] = Cover(TrackState(rendition.stream, "copy", frames=1, packets=1), len(picture))
+            return
+        stream = writer.add(rendition, self.container, None)
+        clock = self._copy_clock(rendition, writer)
+        track: CopyTrack | Subtitles
+        if isinstance(rendition, SubtitleRendition) or rendition.media == "subtitle":
+            about = (stream, writer, clock, self.warnings, not _container(writer).overlapping_cues)
+            copied = isinstance(rendition, CopyRendition)
+            source = self.container.streams[rendition.stream]
+            track = SubtitleCopy(*about) if copied else SubtitleTrack(*about, source=source)
+            self.subtitles.append(track)
+        else:
+            track = CopyTrack(
+                rendition.stream, stream, writer, clock, rendition.media == "video", self.warnings,
+                durations=_container(writer).durations, order=self._picture_order(rendition),
+            )  # fmt: skip
+            if rendition.media in ("video", "audio"):
+                self.states.append(track.state)
+        self.tally.tracks[key] = track
+        self.copies.setdefault(rendition.stream, []).append(track)
+
+    def _picture_order(self, rendition: CopyRendition) -> PictureOrder | None:
+        if self.source.format not in UNTIMED_FORMATS or rendition.codec not in UNTIMED_CODECS:
+            return None
+        info = next((track for track in self.source.video if track.index == rendition.stream and track.decodable), None)
+        return None if info is None else PictureOrder(self.container.streams[rendition.stream], info.frame_rate)
+
+    def _copy_clock(self, rendition: CopyRendition | SubtitleRendition, writer: Writer) -> CopyClock:
+        """The clock that the copied tracks and subtitles of one output share; a cover picture has none."""
+        if isinstance(rendition, CopyRendition) and rendition.media == "picture":
+            return CopyClock(Span(Fraction(0), None, clipped=False), at_keyframe=False, warnings=self.warnings)
+        video = any(isinstance(r, CopyRendition) and r.media == "video" for r in writer.plan.renditions)
+        return self.copy_clocks.setdefault(
+            writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
+        )
+
+
+def _container(writer: Writer) -> Any:
+    found = (writer.plan.muxer, writer.path.suffix.removeprefix("."))
+    return next(container for container in CONTAINERS.values() if (container.muxer, container.extension) == found)
