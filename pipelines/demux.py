@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +28,18 @@ INDEXED_FORMATS = frozenset({"mov"})
 COARSE_FORMATS = ("mpegts", "mpeg", "h264", "hevc", "mp3", "aac")
 
 
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What is asked of each packet of a track, in its ticks."""
+
+    index: int
+    time_base: Fraction
+    seconds: float
+    """Of a tick."""
+    latest: int
+    farthest: int | None
+
+
 class Demuxer:
     """Iterates (packet, time base). A read error ends the input early: it is counted, and judged at the end."""
 
@@ -42,6 +55,7 @@ class Demuxer:
         self._container, self._streams, self._span = container, streams, span
         self._source, self._limits, self._warnings = source, limits, warnings
         self._clock = InputClock(source.format, warnings.add)
+        self._indexed = bool(INDEXED_FORMATS.intersection(source.format.split(",")))
         self.holes = Holes()
 
     def __iter__(self) -> Iterator[tuple[Packet[Any], Fraction]]:
@@ -52,37 +66,51 @@ class Demuxer:
         if self._span.clipped:
             self._seek()
         chosen = [container.streams[index] for index in self._streams]
-        bases: dict[int, Fraction] = {s.index: s.time_base or Fraction(1, 90_000) for s in chosen}
-        seconds = {index: float(time_base) for index, time_base in bases.items()}
-        holes, indexed = self.holes, bool(INDEXED_FORMATS.intersection(self._source.format.split(",")))
-        clock = self._clock
-        latest = self._span.start + Fraction(self._limits.max_duration_seconds)
-        last_ticks = {index: int(latest / time_base) for index, time_base in bases.items()}
+        lanes = {stream.index: self._lane(stream) for stream in chosen}
         try:
             for packet in container.demux(chosen):
-                stream_index = packet.stream_index
-                if packet.size == 0 or stream_index not in bases:
+                lane = lanes.get(packet.stream_index)
+                if packet.size == 0 or lane is None:
                     continue  # the empty packets that PyAV ends with
-                time_base = bases[stream_index]
-                dts = packet.dts
-                offset = clock.offset(
-                    stream_index, None if dts is None else dts * time_base, (packet.duration or 0) * time_base
-                )
-                if offset:
-                    ticks = round(offset / time_base)
-                    packet.pts = None if packet.pts is None else packet.pts + ticks
-                    packet.dts = dts = None if dts is None else dts + ticks
-                if dts is not None and not indexed:
-                    holes.see(dts * seconds[stream_index], (packet.duration or 0) * seconds[stream_index])
-                if packet.pts is not None and packet.pts > last_ticks[stream_index]:
-                    raise self._too_long(stream_index)
+                self._place(packet, lane)
                 if packet.is_corrupt:
-                    self._warnings.add("corrupt_packet", "damaged packets", _seconds(packet, time_base))
-                yield packet, time_base
+                    self._warnings.add("corrupt_packet", "damaged packets", _seconds(packet, lane.time_base))
+                yield packet, lane.time_base
         except av.error.FFmpegError as error:
             if isinstance(error, MemoryError):
                 raise
             self._warnings.add("read_error", f"the input could not be read to its end: {error}")
+
+    def _lane(self, stream: Any) -> _Lane:
+        time_base: Fraction = stream.time_base or Fraction(1, 90_000)
+        latest = self._span.start + Fraction(self._limits.max_duration_seconds)
+        reordered = self._clock.reordered
+        return _Lane(
+            index=stream.index,
+            time_base=time_base,
+            seconds=float(time_base),
+            latest=int(latest / time_base),
+            farthest=None if reordered is None else int(reordered / time_base),
+        )
+
+    def _place(self, packet: Packet[Any], lane: _Lane) -> None:
+        """Moves the packet to the continuous clock. LimitExceeded where it is too far away."""
+        dts, duration = packet.dts, packet.duration or 0
+        time = None if dts is None else dts * lane.time_base
+        offset = self._clock.offset(lane.index, time, duration * lane.time_base)
+        if offset:
+            ticks = round(offset / lane.time_base)
+            packet.pts = None if packet.pts is None else packet.pts + ticks
+            packet.dts = dts = None if dts is None else dts + ticks
+        pts = packet.pts
+        if dts is not None:
+            if not self._indexed:
+                self.holes.see(dts * lane.seconds, duration * lane.seconds)
+            if lane.farthest is not None and pts is not None and abs(pts - dts) > lane.farthest:
+                self._warnings.add("wild_timestamp", "a time that can't be meant was left out", dts * lane.seconds)
+                packet.pts = pts = None
+        if pts is not None and pts > lane.latest:
+            raise self._too_long(lane.index)
 
     def _too_long(self, stream: int) -> LimitExceeded:
         """Far times are refused before anything fills the way there with silence or repeated pictures."""

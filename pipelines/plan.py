@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
+from pipelines.choice import default_of, main_video, select
 from pipelines.containers import CONTAINERS, Container
 from pipelines.devices import Device
 from pipelines.errors import BadInput, UnsupportedSpec
@@ -22,12 +22,11 @@ from pipelines.rendition import (
     VideoRendition,
 )
 from pipelines.result import Warning
-from pipelines.source import AudioInfo, SourceInfo, SubtitleInfo, Track, VideoInfo
+from pipelines.source import AudioInfo, SourceInfo, VideoInfo
 from pipelines.spec import AudioOutput, AudioSpec, CopyOutput, FileJob, FileOutput, Rung, SubtitleSpec
 
 UNKNOWN_CODEC = "unknown"
 """What probing says where FFmpeg does not know the codec: nothing can be done with such a track."""
-AnyTrack = TypeVar("AnyTrack", VideoInfo, AudioInfo, SubtitleInfo)
 
 
 def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
@@ -164,14 +163,14 @@ class _Assembly:
                 self.source.audio[: self.container.tracks_per_type], "audio", self.container.copies_audio
             )
         tracks = self._chosen_audio(spec)
-        default = _default_of(tracks)
+        default = default_of(tracks)
         return [
             plan_audio(spec, track, self.output.container, self.device, default=track is default) for track in tracks
         ]
 
     def _chosen_audio(self, spec: AudioSpec) -> list[AudioInfo]:
         tracks = spec.tracks or ("default" if isinstance(self.output, AudioOutput) else "all")
-        chosen = _select(self.source.audio, tracks, spec.languages)
+        chosen = select(self.source.audio, tracks, spec.languages)
         if not chosen:
             raise UnsupportedSpec("no audio track is as asked", stage="plan", tracks=len(self.source.audio))
         decodable = [track for track in chosen if track.decodable]
@@ -190,7 +189,7 @@ class _Assembly:
     def _subtitles(self, spec: SubtitleSpec | None) -> list[RenditionPlan]:
         if spec is None:
             return []
-        chosen = _select(self.source.subtitles, spec.tracks, spec.languages)
+        chosen = select(self.source.subtitles, spec.tracks, spec.languages)
         planned: list[RenditionPlan] = []
         default = next((track for track in chosen if track.default), None)
         for track in chosen:
@@ -252,7 +251,7 @@ class _Assembly:
         for track in tracks:
             if track not in kept:
                 self.notes.add("track_dropped", f"{media} track {track.index} ({track.codec}) does not fit")
-        default = _default_of(kept)
+        default = default_of(kept)
         hvc1 = self.output.container in ("mp4", "mov")
         return [
             CopyRendition(
@@ -265,36 +264,6 @@ class _Assembly:
             )
             for track in kept
         ]
-
-
-def main_video(tracks: Iterable[VideoInfo]) -> VideoInfo | None:
-    """The video track that is meant: decodable, marked default if any is, then the largest."""
-    decodable = [track for track in tracks if track.decodable]
-    return max(decodable, key=lambda t: (t.default, t.width * t.height, -t.index), default=None)
-
-
-def _default_of(tracks: Sequence[Track]) -> Track | None:
-    return next((track for track in tracks if track.default), tracks[0] if tracks else None)
-
-
-def _select(
-    tracks: Sequence[AnyTrack], which: str | tuple[int, ...], languages: tuple[str, ...] | None
-) -> list[AnyTrack]:
-    """Tracks by position ("all", "default" or positions) and language, in the source's order."""
-    chosen = list(tracks)
-    if languages is not None:
-        wanted = {language.casefold() for language in languages}
-        chosen = [track for track in chosen if (track.language or "und").casefold() in wanted]
-    if which == "all":
-        return chosen
-    if which == "default":
-        best = [track for track in chosen if track.decodable] or chosen
-        return [next((track for track in best if track.default), best[0])] if best else []
-    positions = [track.position for track in tracks]
-    missing = [position for position in which if position not in positions]
-    if missing:
-        raise UnsupportedSpec(f"there is no track {missing[0]} (counted from 0)", stage="plan", tracks=len(tracks))
-    return [track for track in chosen if track.position in which]
 
 
 def _decoders(outputs: Iterable[OutputPlan], source: SourceInfo) -> tuple[DecodePlan, ...]:

@@ -23,14 +23,16 @@ SAME_EPOCH_SECONDS = Fraction(2)
 class JumpRule:
     """How far a packet's decode time may be from where the one before it ended; farther off, it is another clock.
 
-    None: any distance is meant.
+    `reordered`: how far a presentation time may be from the decode time; farther off, it is an error. None: any
+    distance is meant.
     """
 
     back: Fraction | None
     ahead: Fraction | None
+    reordered: Fraction | None = None
 
 
-RESTARTING = JumpRule(back=Fraction(1, 5), ahead=Fraction(10))
+RESTARTING = JumpRule(back=Fraction(1, 5), ahead=Fraction(10), reordered=Fraction(10))
 """Clocks of broadcasts: they start anew whenever the sender does, and a file of them may be several, joined."""
 SINGLE_CLOCK = JumpRule(back=Fraction(1), ahead=None)
 """One clock for the whole file: a gap is a gap, and only a great fall is a joint."""
@@ -69,6 +71,10 @@ class InputClock:
         self._tracks: dict[int, _TrackClock] = {}
         self._newest = Fraction(0)
         self._warn = warn
+
+    @property
+    def reordered(self) -> Fraction | None:
+        return self._rule.reordered
 
     def offset(self, track: int, dts: Fraction | None, duration: Fraction) -> Fraction:
         """Seconds to add to the times of a packet of `track` with decode time `dts`.

@@ -25,6 +25,8 @@ from pipelines.warning_log import WarningLog
 
 BRIEF_SECONDS = Fraction(1, 10)
 """About what players show a last picture for where its container can't say."""
+LONGEST_SECONDS = 3600
+"""A picture that stays for longer is sent again: MP4 counts a duration in 32 bits."""
 
 
 class VideoDecoder:
@@ -158,6 +160,7 @@ class VideoWorker:
         self._held: tuple[VideoFrame, Fraction] | None = None
         self._last_duration = self._longest = Fraction(0)
         self._last_start: int | None = None
+        self._longest_shown = int(LONGEST_SECONDS / time_base)
         self._first: tuple[int, int] | None = None
 
     def __call__(self) -> None:
@@ -217,6 +220,9 @@ class VideoWorker:
                 if start < self._last_start:
                     return  # so close that its tick, and the one after, have a frame already
                 start += 1
+            while end - start > self._longest_shown:
+                self._write(self.encoder.encode(frame, start, self._longest_shown))
+                start += self._longest_shown
             self._last_start = start
             self._write(self.encoder.encode(frame, start, max(1, end - start)))
             return

@@ -152,6 +152,40 @@ def test_a_gap_in_a_file_is_a_gap(tmp_path: Path) -> None:
     assert warning_counts(result) == {"hole": 1}
 
 
+@pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
+def test_a_gap_of_hours_takes_few_pictures(tmp_path: Path, container: str) -> None:
+    clip = make_video(tmp_path / "a.mkv", size=(96, 64), seconds=1, audio=())
+    source = retimed(clip, tmp_path / "gap.mkv", lambda kind, number, ms: ms + 30_000_000 if ms >= 500 else ms)
+    path, _ = transcoded(source, tmp_path / "out", {"type": container, "video": SMALL})
+    times = decode_video(path).times
+    assert len(times) == 25 + 8
+    assert times[-1] - times[0] == pytest.approx(30_000 + 24 / 25, abs=0.002)
+
+
+def stamp_pes(path: Path, number: int, ticks: int) -> None:
+    """Moves the presentation time of a video packet of a transport stream far ahead, and leaves its decode time."""
+    data = bytearray(path.read_bytes())
+    at = -1
+    for _ in range(number):
+        at = data.index(b"\0\0\1\xe0", at + 1)
+    assert data[at + 7] >> 6 == 3  # both times are there
+    old = data[at + 9]
+    data[at + 9] = (old & 0xF1) | (ticks >> 30 & 7) << 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_wild_presentation_time_is_left_out(tmp_path: Path, copied: bool) -> None:
+    source = make_video(tmp_path / "a.ts", size=(96, 64), seconds=1, audio=(), b_frames=2)
+    stamp_pes(source, 11, 3 << 30)
+    output = {"type": "copy", "format": "ts"} if copied else {"type": "mp4", "video": SMALL}
+    path, result = transcoded(source, tmp_path / "out", output)
+    times = decode_video(path).times
+    assert len(times) == 25
+    assert times[-1] - times[0] < 1
+    assert warning_counts(result)["wild_timestamp"] == 1
+
+
 def test_a_gap_is_filled_where_a_constant_rate_is_asked_for(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "a.mkv", size=(96, 64), seconds=1, audio=())
     source = retimed(clip, tmp_path / "gap.mkv", lambda kind, number, ms: ms + 5000 if ms >= 500 else ms)
