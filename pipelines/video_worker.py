@@ -160,6 +160,7 @@ class VideoWorker:
         self._held: tuple[VideoFrame, Fraction] | None = None
         self._last_duration = self._longest = Fraction(0)
         self._last_start: int | None = None
+        self._known: tuple[Fraction | None, int] = (None, 0)
         self._longest_shown = int(LONGEST_SECONDS / time_base)
         self._first: tuple[int, int] | None = None
 
@@ -213,9 +214,8 @@ class VideoWorker:
         self._encode(frame, time, until)
 
     def _encode(self, frame: VideoFrame, time: Fraction, until: Fraction) -> None:
-        time, until = time - self._span.start, until - self._span.start
         if self.constant is None:
-            start, end = nearest(time / self._time_base), nearest(until / self._time_base)
+            start, end = self._tick(time), self._tick(until)
             if self._last_start is not None and start <= self._last_start:
                 if start < self._last_start:
                     return  # so close that its tick, and the one after, have a frame already
@@ -227,9 +227,15 @@ class VideoWorker:
             self._write(self.encoder.encode(frame, start, max(1, end - start)))
             return
         if self.encoder.frames == 0:
-            self.constant.next_slot = self.constant.slot(time)
-        for slot in self.constant.fill(until):
+            self.constant.next_slot = self.constant.slot(time - self._span.start)
+        for slot in self.constant.fill(until - self._span.start):
             self._write(self.encoder.encode(frame, slot, 1))
+
+    def _tick(self, time: Fraction) -> int:
+        """The encoder's tick; each frame's start was the end of the one before it."""
+        if time is not self._known[0]:
+            self._known = (time, nearest((time - self._span.start) / self._time_base))
+        return self._known[1]
 
     def _write(self, packets: list[Packet[Any]]) -> None:
         self._see_first(packets)
