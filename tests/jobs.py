@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pipelines.devices import software_device
 from pipelines.input import LocalFile
@@ -43,3 +45,13 @@ def transcoded(path: Path, folder: Path, output: dict[str, Any], **job: Any) -> 
 
 def warning_counts(result: Result) -> dict[str, int]:
     return {warning.code: warning.count for warning in result.warnings}
+
+
+def rest_slow(values: Sequence[Any], keep: int) -> list[Any]:
+    """Parameters of which the first `keep` are part of the default run, the others of the slow one."""
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)), marks=[] if number < keep else pytest.mark.slow
+        )
+        for number, value in enumerate(values)
+    ]

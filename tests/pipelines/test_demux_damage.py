@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import BadInput, LimitExceeded, NoFrames, Truncated, UnsupportedSpec
-from tests.jobs import SMALL, run_job, transcoded, warning_counts
+from tests.jobs import SMALL, rest_slow, run_job, transcoded, warning_counts
 from tests.measure import decode_video
 from tests.media import Tone, make_audio, make_video
 
@@ -44,7 +44,7 @@ def cut(path: Path, share: float, folder: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("share", rest_slow([0.5, 0.9, 0.25], 1))
 @pytest.mark.parametrize("form", PROMISING)
 def test_a_cut_file_is_truncated(media: dict[str, Path], tmp_path: Path, form: str, share: float) -> None:
     with pytest.raises(Truncated) as caught:
@@ -121,7 +121,7 @@ def ends_by_the_rule(source: Path, folder: Path, form: str) -> None:
         assert lost < 0.4 or form in ("ts", "opus") or "track_dropped" in counted, (source.name, lost, counted)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 2))
 @pytest.mark.parametrize("form", ["mp4", "mkv", "ts", "avi"])
 def test_damage_ends_by_the_rule(media: dict[str, Path], tmp_path: Path, form: str, seed: int) -> None:
     ends_by_the_rule(damaged(media[form], tmp_path, seed), tmp_path, form)

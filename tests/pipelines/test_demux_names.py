@@ -19,7 +19,7 @@ from pipelines.probe import probe
 from pipelines.result import Progress
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob
-from tests.jobs import SMALL, run_job, transcoded
+from tests.jobs import SMALL, rest_slow, run_job, transcoded
 from tests.measure import decode_audio, decode_video
 from tests.media import Tone, make_audio, make_video
 
@@ -37,7 +37,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_video(tmp_path_factory.mktemp("names") / "clip.mp4", size=SIZE, seconds=1)
 
 
-@pytest.mark.parametrize("name", NAMES, ids=[ascii(name)[:20] for name in NAMES])
+@pytest.mark.parametrize("name", rest_slow(NAMES, 11), ids=[ascii(name)[:20] for name in NAMES])
 def test_any_file_name_is_a_file_name(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
     path = tmp_path / os.fsdecode(name)
     path.write_bytes(clip.read_bytes())
@@ -69,7 +69,7 @@ TITLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["mp4", "mkv", "mp3", "flac"])
+@pytest.mark.parametrize("form", rest_slow(["mp4", "mp3", "mkv", "flac"], 1))
 @pytest.mark.parametrize("title", TITLES.values(), ids=TITLES.keys())
 def test_metadata_of_any_encoding_stays_readable(tmp_path: Path, form: str, title: bytes) -> None:
     path = tmp_path / f"in.{form}"

@@ -14,7 +14,7 @@ from av.stream import Disposition
 import pipelines.samples
 from pipelines.errors import BadInput, PipelineError, UnsupportedSpec
 from pipelines.result import Result
-from tests.jobs import SMALL, run_job, transcoded, warning_counts
+from tests.jobs import SMALL, rest_slow, run_job, transcoded, warning_counts
 from tests.measure import decode_video
 from tests.media import Tone, make_audio, make_video
 from tests.remux import remux, replaced
@@ -61,7 +61,7 @@ OUTPUTS: list[dict[str, Any]] = [
 IDS = ["encoded", "copied to mkv", "copied to mp4"]
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=IDS)
+@pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2), ids=IDS)
 def test_attachments_are_left_out_with_a_warning(tmp_path: Path, output: dict[str, Any]) -> None:
     font = ("font.ttf", "application/x-truetype-font", b"font" * 100)
     source = make_video(tmp_path / "in.mkv", size=SIZE, attachments=[font])
@@ -70,7 +70,7 @@ def test_attachments_are_left_out_with_a_warning(tmp_path: Path, output: dict[st
     assert ["attachment" in message for message in messages(result, "track_dropped")] == [True]
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=IDS)
+@pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2), ids=IDS)
 def test_timecode_tracks_are_left_out_with_a_warning(tmp_path: Path, output: dict[str, Any]) -> None:
     source = make_video(tmp_path / "in.mov", size=SIZE, video_metadata={"timecode": "01:00:00:00"})
     assert tracks(source) == ["video", "audio", "data"]
@@ -90,7 +90,7 @@ def test_sound_of_an_unknown_codec_is_left_out_where_there_is_other_sound(
     assert len(messages(result, "track_dropped")) == 1
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=IDS)
+@pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2), ids=IDS)
 def test_sound_of_an_unknown_codec_is_left_out_where_there_are_pictures(tmp_path: Path, output: dict[str, Any]) -> None:
     source = replaced(make_video(tmp_path / "a.mkv", size=SIZE), tmp_path / "in.mkv", b"A_AAC", b"A_ZZZ")
     path, result = transcoded(source, tmp_path / "out", output)
@@ -98,7 +98,7 @@ def test_sound_of_an_unknown_codec_is_left_out_where_there_are_pictures(tmp_path
     assert len(messages(result, "track_dropped")) == 1
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=IDS)
+@pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2), ids=IDS)
 def test_pictures_of_an_unknown_codec_are_left_out_where_there_is_sound(tmp_path: Path, output: dict[str, Any]) -> None:
     source = replaced(make_video(tmp_path / "a.mp4", size=SIZE), tmp_path / "in.mp4", b"avc1", b"zzzz")
     path, result = transcoded(source, tmp_path / "out", output)
@@ -112,7 +112,7 @@ def test_nothing_known_is_bad_input(tmp_path: Path) -> None:
         run_job(source, tmp_path, OUTPUTS[0])
 
 
-@pytest.mark.parametrize("look", ["wholly", "at its start"])
+@pytest.mark.parametrize("look", rest_slow(["at its start", "wholly"], 1))
 @pytest.mark.parametrize("form", ["mp4", "mkv", "ts"])
 def test_a_track_that_never_had_a_packet_is_left_out(
     tmp_path: Path, form: str, look: str, monkeypatch: pytest.MonkeyPatch

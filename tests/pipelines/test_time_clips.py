@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.edit_lists import first_media_time, set_edit_list, track_ticks
-from tests.jobs import SMALL, transcoded, warning_counts
+from tests.jobs import SMALL, rest_slow, transcoded, warning_counts
 from tests.measure import assert_dts_rising, click_times, decode_audio, decode_video, flash_times
 from tests.media import Tone, make_audio, make_video
 from tests.signals import plain_picture
@@ -51,8 +51,8 @@ def within(start: float, end: float | None) -> list[float]:
     return [float(time) - start for time in FLASHES if start <= time < (end or SECONDS)]
 
 
-@pytest.mark.parametrize(("start", "end"), CLIPS, ids=str)
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(("start", "end"), rest_slow(CLIPS, 3), ids=str)
+@pytest.mark.parametrize("name", rest_slow(list(SOURCES), 3))
 def test_a_clip_has_the_right_pictures_and_its_sound_in_sync(
     sources: dict[str, Path], tmp_path: Path, name: str, start: float, end: float | None
 ) -> None:
@@ -67,8 +67,8 @@ def test_a_clip_has_the_right_pictures_and_its_sound_in_sync(
     assert not result.warnings
 
 
-@pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
-@pytest.mark.parametrize("name", ["mp4", "mkv", "ts", "mkv at 10 h"])
+@pytest.mark.parametrize("container", rest_slow(["mp4", "mkv", "ts"], 2))
+@pytest.mark.parametrize("name", rest_slow(["mp4", "mkv", "ts", "mkv at 10 h"], 2))
 def test_a_copied_clip_starts_at_a_keyframe_with_its_sound_in_sync(
     sources: dict[str, Path], tmp_path: Path, name: str, container: str
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_copied_clip_from_the_start_has_no_warning(sources: dict[str, Path], t
     assert not result.warnings
 
 
-@pytest.mark.parametrize(("start", "end"), [(1.2, 4.1), (5.4, None), (0.25, 1.25)], ids=str)
+@pytest.mark.parametrize(("start", "end"), rest_slow([(1.2, 4.1), (5.4, None), (0.25, 1.25)], 1), ids=str)
 @pytest.mark.parametrize("form", ["flac", "mp3", "wav", "m4a", "opus"])
 def test_a_clip_of_sound_is_exact(tmp_path: Path, form: str, start: float, end: float | None) -> None:
     codec = {"mp3": "mp3", "m4a": "aac", "opus": "opus", "wav": "pcm_s16le"}.get(form, "flac")

@@ -11,7 +11,7 @@ from typing import Any
 import av
 import pytest
 
-from tests.jobs import SMALL, transcoded, warning_counts
+from tests.jobs import SMALL, rest_slow, transcoded, warning_counts
 from tests.measure import assert_dts_rising, click_times, decode_video, flash_times, frame_psnr
 from tests.media import Tone, make_video
 from tests.signals import plain_picture
@@ -73,7 +73,7 @@ def test_sound_that_avi_starts_late_stays_late(tmp_path: Path, codec: str) -> No
 RAW = [("h264", "h264"), ("hevc", "hevc"), ("mpeg2video", "m2v"), ("mpeg4", "m4v")]
 
 
-@pytest.mark.parametrize("rate", [25, Fraction(30_000, 1001), 50])
+@pytest.mark.parametrize("rate", rest_slow([Fraction(30_000, 1001), 25, 50], 1))
 @pytest.mark.parametrize(("codec", "suffix"), RAW, ids=[codec for codec, _ in RAW])
 def test_raw_streams_play_at_their_own_rate_in_the_right_order(
     tmp_path: Path, codec: str, suffix: str, rate: int | Fraction

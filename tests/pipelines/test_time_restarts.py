@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.errors import LimitExceeded
 from pipelines.limits import Limits
-from tests.jobs import SMALL, run_job, transcoded, warning_counts
+from tests.jobs import SMALL, rest_slow, run_job, transcoded, warning_counts
 from tests.measure import assert_dts_rising, click_times, decode_audio, decode_video, flash_times
 from tests.media import Tone, make_video
 from tests.remux import remux
@@ -55,7 +55,7 @@ def assert_continuous(path: Path, *, frames: int, flashes: int) -> None:
 
 
 OUTPUTS = [
-    {"type": "mp4", "video": SMALL}, {"type": "ts", "video": SMALL}, {"type": "copy", "format": "ts"},
+    {"type": "mp4", "video": SMALL}, {"type": "copy", "format": "ts"}, {"type": "ts", "video": SMALL},
     {"type": "copy", "format": "mp4"},
 ]  # fmt: skip
 JOINTS: list[tuple[str, list[Fraction]]] = [
@@ -67,8 +67,8 @@ JOINTS: list[tuple[str, list[Fraction]]] = [
 ]
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=["mp4", "ts", "copied to ts", "copied to mp4"])
-@pytest.mark.parametrize("starts", [joint[1] for joint in JOINTS], ids=[joint[0] for joint in JOINTS])
+@pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2), ids=["mp4", "copied to ts", "ts", "copied to mp4"])
+@pytest.mark.parametrize("starts", rest_slow([joint[1] for joint in JOINTS], 3), ids=[joint[0] for joint in JOINTS])
 def test_joined_transport_streams_go_on(tmp_path: Path, starts: list[Fraction], output: dict[str, Any]) -> None:
     parts = [broadcast(tmp_path / f"{number}.ts", start=start) for number, start in enumerate(starts)]
     path, result = transcoded(joined(tmp_path / "in.ts", parts), tmp_path / "out", output)
@@ -95,7 +95,7 @@ def test_a_part_of_another_size_is_fitted(tmp_path: Path) -> None:
         assert {(frame.width, frame.height) for frame in decode_video(path).frames} == {(96, 64)}
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=["mp4", "ts", "copied to ts", "copied to mp4"])
+@pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2), ids=["mp4", "copied to ts", "ts", "copied to mp4"])
 def test_a_wrap_of_33_bits_is_no_event(tmp_path: Path, output: dict[str, Any]) -> None:
     source = broadcast(tmp_path / "in.ts", start=WRAP - 1)
     path, result = transcoded(source, tmp_path / "out", output)
@@ -118,7 +118,7 @@ FAR = 10**12
 """Milliseconds."""
 
 
-@pytest.mark.parametrize("live", ["0", "1"], ids=["with a duration", "without"])
+@pytest.mark.parametrize("live", rest_slow(["1", "0"], 1), ids=["without a duration", "with one"])
 @pytest.mark.parametrize("kind", ["video", "audio"])
 @pytest.mark.parametrize(
     "output",

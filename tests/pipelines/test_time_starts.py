@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.edit_lists import Edit, first_media_time, set_edit_list, track_ticks
-from tests.jobs import SMALL, transcoded, warning_counts
+from tests.jobs import SMALL, rest_slow, transcoded, warning_counts
 from tests.measure import click_times, decode_audio, decode_video, flash_times
 from tests.media import Tone, make_video
 from tests.signals import plain_picture
@@ -48,7 +48,7 @@ def assert_at(path: Path, flashes: Sequence[float], clicks: Sequence[float]) -> 
 
 @pytest.mark.parametrize("start", [NONE, TEN_HOURS], ids=["at 0", "at 10 h"])
 @pytest.mark.parametrize(("picture", "sound"), [(NONE, QUARTER), (THIRD, NONE)], ids=["sound late", "picture late"])
-@pytest.mark.parametrize("form", ["mp4", "mkv", "ts"])
+@pytest.mark.parametrize("form", rest_slow(["mp4", "mkv", "ts"], 1))
 @pytest.mark.parametrize("copied", [False, True], ids=["encoded", "copied"])
 def test_offset_of_sound_and_picture_is_kept_and_the_output_starts_at_zero(
     tmp_path: Path, form: str, picture: Fraction, sound: Fraction, start: Fraction, copied: bool
@@ -89,7 +89,7 @@ def edited(path: Path, picture: Edits, sound: Edits, **more: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("b_frames", [0, 2])
+@pytest.mark.parametrize("b_frames", rest_slow([2, 0], 1))
 @pytest.mark.parametrize(
     ("picture", "sound", "flashes", "clicks", "frames"), [c[1:] for c in EDIT_LISTS], ids=[c[0] for c in EDIT_LISTS]
 )
