@@ -12,6 +12,8 @@ from pipelines.source import Facts
 SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
 
 Direction = Literal["decode", "encode"]
+Stage = Literal["decode", "filter", "encode"]
+HardwareApi = Literal["vaapi", "qsv"]
 
 
 class Capability(Facts):
@@ -21,27 +23,68 @@ class Capability(Facts):
     codec: str
     encoder: str | None = None
     """FFmpeg's encoder that does it."""
+    api: HardwareApi | None = None
+    """None: the CPU."""
     bit_depth: int = 8
     rate_controls: tuple[str, ...] = ()
     pixel_formats: tuple[str, ...] = ()
-    """Formats that an encoder takes as this build of FFmpeg has it."""
+    """Formats in memory that an encoder takes as this build of FFmpeg has it, or that a decoder's streams may have."""
     min_size: tuple[int, int] | None = None
     max_size: tuple[int, int] | None = None
 
 
 class Device(Facts):
-    """`kind` software: the CPU. `slots`: tasks that may run on it at once."""
+    """`kind` software: the CPU. `slots`: tasks that may run on it at once.
+
+    A GPU is one device whatever the ways to use it: its capabilities say through which API each was measured.
+    """
 
     id: str
+    """`software`, or what stays the same between starts: `pci-0000:03:00.0`, `display-:7`."""
     kind: Literal["software", "vaapi", "qsv"]
     path: str | None = None
+    """What VAAPI opens: a render node, or an X display such as `:7`."""
     name: str
     capabilities: tuple[Capability, ...] = ()
+    filters: tuple[str, ...] = ()
+    """FFmpeg's filters that were seen to work on the GPU's own frames, such as `scale_vaapi`."""
     slots: int = 1
+    pci_address: str | None = None
+    kernel_driver: str | None = None
+    driver: str | None = None
+    """The VA driver's own words: name and version."""
+    generation: str | None = None
+    engines: dict[str, int] = {}
+    """How many of each kind the kernel lists, such as `{"video": 2, "video-enhance": 2}`."""
+    problem: str | None = None
+    """Why it can't be used, and what to do about it."""
 
     def encoder(self, name: str) -> Capability | None:
         """What the encoder called `name` can do here; None when there is none."""
         return next((c for c in self.capabilities if c.direction == "encode" and c.encoder == name), None)
+
+    def decoder(self, codec: str, pixel_format: str) -> Capability | None:
+        """What the device can do with streams of this kind; None when it can't decode them."""
+        return next(
+            (
+                c
+                for c in self.capabilities
+                if c.direction == "decode" and c.codec == codec and pixel_format in c.pixel_formats
+            ),
+            None,
+        )
+
+
+class Verdict(Facts):
+    """What a device failed at: it is not planned there again for as long as the verdict stands."""
+
+    device: str
+    stage: Stage
+    codec: str
+    """The stage's codec: the source's for decode, the output's for encode, the source's for filter."""
+    profile: str | None = None
+    bit_depth: int = 8
+    reason: str
 
 
 def software_device(slots: int) -> Device:

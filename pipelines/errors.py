@@ -12,7 +12,12 @@ PipelineError
 │   ├── DiskFull        disk_full
 │   └── OutputStalled   output_stalled
 ├── OutOfMemory         oom
-├── DeviceLost          device_lost
+├── DeviceError         device_error   something on a GPU: the next step down, or another device, may do it
+│   ├── DeviceUnsuitable    device_unsuitable   this device can do nothing of the job
+│   ├── DeviceUnsupported   device_unsupported  it refused a codec, format, size or rate control
+│   ├── DeviceFault         device_fault        it failed in the middle of work
+│   ├── DeviceOutOfMemory   device_oom          no surfaces left
+│   └── DeviceLost          device_lost         it can't be opened, hangs or was reset
 ├── Stalled             stalled        no progress within the watchdog's time
 ├── DeadlineExceeded    timeout
 ├── Crashed             crashed        the process died
@@ -104,9 +109,31 @@ class OutOfMemory(PipelineError):
     code = "oom"
 
 
-class DeviceLost(PipelineError):
-    code = "device_lost"
+class DeviceError(PipelineError):
+    """Facts, where known: `codec`, `profile`, `bit_depth` (of what the stage worked on), `detail` (FFmpeg's words)."""
+
+    code = "device_error"
     retryable = True
+
+
+class DeviceUnsuitable(DeviceError):
+    code = "device_unsuitable"
+
+
+class DeviceUnsupported(DeviceError):
+    code = "device_unsupported"
+
+
+class DeviceFault(DeviceError):
+    code = "device_fault"
+
+
+class DeviceOutOfMemory(DeviceError):
+    code = "device_oom"
+
+
+class DeviceLost(DeviceError):
+    code = "device_lost"
 
 
 class Stalled(PipelineError):

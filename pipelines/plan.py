@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipelines.choice import default_of, main_video, select
 from pipelines.containers import CONTAINERS, Container
-from pipelines.devices import Device
+from pipelines.devices import Device, Verdict
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.metadata import kept_tags, labels
 from pipelines.plan_audio import plan_audio
@@ -29,8 +29,8 @@ UNKNOWN_CODEC = "unknown"
 """What probing says where FFmpeg does not know the codec: nothing can be done with such a track."""
 
 
-def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
-    """The plan of a job whose preset is resolved.
+def plan(spec: FileJob, source: SourceInfo, device: Device, *, verdicts: Sequence[Verdict] = ()) -> Plan:
+    """The plan of a job whose preset is resolved. What `verdicts` speak of is not tried.
 
     UnsupportedSpec: something asked for can't be done on this source or device. BadInput: nothing to transcode.
     """
@@ -53,6 +53,7 @@ def plan(spec: FileJob, source: SourceInfo, device: Device) -> Plan:
     )
     return Plan(
         device=device.id,
+        device_path=device.path,
         decode=_decoders(outputs, source),
         outputs=outputs,
         start_seconds=start,

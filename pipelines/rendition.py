@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pipelines.conform import Canvas
 from pipelines.containers import ChapterStyle
+from pipelines.devices import Stage
 from pipelines.filters import Filter
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
@@ -22,6 +23,8 @@ class DecodePlan(Facts):
     kind: Literal["video", "audio", "subtitle"]
     decoder: str
     placement: Placement
+    frames: Placement = "software"
+    """Where decoded pictures lie: on the GPU when some rendition filters or encodes them there."""
     reason: str
 
 
@@ -46,7 +49,10 @@ class VideoRendition(_Rendition):
     options: dict[str, str]
     codec_tag: str | None = None
     filters: tuple[Filter, ...]
+    filter_placement: Placement = "software"
+    """Pictures are moved where decoder, filters and encoder lie apart, and nowhere else."""
     placement: Placement
+    """Where it is encoded. `pixel_format` is that of the pictures in memory, or of the surfaces on a GPU."""
     width: int
     height: int
     pixel_format: str
@@ -121,10 +127,22 @@ class OutputPlan(Facts):
     chapters: ChapterStyle | None = "entries"
 
 
+class Refusal(Facts):
+    """A way that was considered and not taken, and why."""
+
+    device: str
+    stage: Stage
+    option: str
+    """Such as `hardware decode of hevc (10 bit)`."""
+    reason: str
+
+
 class Plan(Facts):
     """A whole job. `start_seconds`/`end_seconds` bound what is taken, on the input's own clock."""
 
     device: str
+    device_path: str | None = None
+    """What the GPU is opened by; None for the CPU."""
     decode: tuple[DecodePlan, ...]
     outputs: tuple[OutputPlan, ...]
     start_seconds: float
@@ -132,4 +150,6 @@ class Plan(Facts):
     duration_seconds: float | None
     """Expected duration of the outputs; None when the source does not tell."""
     max_missing: float
+    refusals: tuple[Refusal, ...] = ()
+    """In the order of preference; empty when everything is where it is best."""
     warnings: tuple[Warning, ...] = ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipelines.devices import Device
+from pipelines.devices import Device, Verdict
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.plan import plan
@@ -25,6 +25,7 @@ def transcode(
     *,
     device: Device,
     limits: Limits,
+    verdicts: Sequence[Verdict] = (),
     on_plan: Callable[[Plan], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     cancelled: threading.Event | None = None,
@@ -34,7 +35,7 @@ def transcode(
     Any PipelineError of those steps; what `folder` then holds is worthless.
     """
     source = probe(file, limits)
-    planned = plan(spec, source, device)
+    planned = plan(spec, source, device, verdicts=verdicts)
     if on_plan is not None:
         on_plan(planned)
     result = run(planned, source, file, folder, limits=limits, on_progress=on_progress, cancelled=cancelled)

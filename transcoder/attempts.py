@@ -145,7 +145,7 @@ class AttemptRunner:
                         "spec": claim.spec,
                         "folder": str(folder),
                         "limits": self.settings.limits.model_dump(mode="json"),
-                        "slots": claim.device.slots,
+                        "device": claim.device.model_dump(mode="json"),
                     },
                     deadline_seconds=remaining_seconds,
                     stall_seconds=self.settings.stall_seconds,

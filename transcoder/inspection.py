@@ -41,7 +41,7 @@ class Inspector:
     async def plan(self, spec: FileJob, tenant: str, device: Device) -> Plan:
         """`spec` has its outputs."""
         async with self._input(spec.input, tenant) as payload:
-            asked = {"spec": spec.model_dump(mode="json"), "slots": device.slots}
+            asked = {"spec": spec.model_dump(mode="json"), "device": device.model_dump(mode="json")}
             return Plan.model_validate(await self._execute("plan", payload | asked))
 
     @asynccontextmanager

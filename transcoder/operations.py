@@ -9,7 +9,7 @@ from typing import Any
 import numpy  # noqa: F401 - probing looks at pictures as arrays: imported once, before children are forked
 from pydantic import BaseModel, ConfigDict
 
-from pipelines.devices import software_device
+from pipelines.devices import Device, Verdict
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.plan import plan
@@ -36,7 +36,9 @@ class Payload(BaseModel):
 
 class PlanPayload(Payload):
     spec: FileJob
-    slots: int
+    device: Device
+    verdicts: tuple[Verdict, ...] = ()
+    """What is not to be tried on the device."""
 
 
 class RunPayload(PlanPayload):
@@ -50,7 +52,8 @@ def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = PlanPayload.model_validate(payload)
-    return plan(task.spec, probe(task.file, task.limits), software_device(task.slots)).model_dump(mode="json")
+    made = plan(task.spec, probe(task.file, task.limits), task.device, verdicts=task.verdicts)
+    return made.model_dump(mode="json")
 
 
 def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -60,7 +63,8 @@ def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
         task.spec,
         task.file,
         task.folder,
-        device=software_device(task.slots),
+        device=task.device,
+        verdicts=task.verdicts,
         limits=task.limits,
         on_plan=lambda made: emit("plan", made.model_dump(mode="json")),
         on_progress=lambda progress: emit("progress", progress.model_dump(mode="json")),
