@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from transcoder import landlock, seccomp
+from transcoder import cgroups, landlock, seccomp
 from transcoder.landlock import DEVICE, READ, WORK, Grant
 from transcoder.process import limit_cpu, limit_data, set_no_new_privs
 
@@ -45,12 +45,13 @@ _DEVICES = ("/dev/null", "/dev/dri")
 
 @dataclass(frozen=True)
 class Layers:
-    """What confines children. `landlock` is the version of the kernel's interface, 0 without."""
+    """What confines children. `landlock` and `control_group` are versions of the kernel's interfaces, 0 without."""
 
     landlock: int = 0
     seccomp: bool = False
     network_namespace: bool = False
     no_capabilities: bool = False
+    control_group: int = 0
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -82,17 +83,27 @@ class Confinement:
     writable: tuple[str, ...] = ()
     memory_bytes: int = 0
     cpu_seconds: int = 0
+    memory_group: str = ""
+    """The control group that the child joins; empty: none."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
-        return cls(tuple(told["readable"]), tuple(told["writable"]), told["memory_bytes"], told["cpu_seconds"])
+        return cls(
+            tuple(told["readable"]),
+            tuple(told["writable"]),
+            told["memory_bytes"],
+            told["cpu_seconds"],
+            told["memory_group"],
+        )
 
 
 def enter(confinement: Confinement, layers: Layers) -> None:
     """Confines this process, for good; it must have one thread. OSError when a layer that there is fails."""
+    if confinement.memory_group:
+        cgroups.join(Path(confinement.memory_group))
     if confinement.memory_bytes:
         limit_data(confinement.memory_bytes)
     if confinement.cpu_seconds:

@@ -8,10 +8,12 @@ import math
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from pipelines.errors import Crashed, PipelineError
+from transcoder.cgroups import Group, Groups, find_groups
 from transcoder.errors import SandboxMissing
 from transcoder.forks import Fork, ForkServerProcess
 from transcoder.joblog import CHUNK_BYTES, JobLog, LogLine, stamp
@@ -49,6 +51,7 @@ class Supervisor:
         self._starting = asyncio.Lock()
         self._endings: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._groups: Groups | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -67,11 +70,16 @@ class Supervisor:
     @property
     def layers(self) -> Layers:
         """What confines children; nothing while no fork server runs."""
-        return Layers() if self._server is None else self._server.layers
+        if self._server is None:
+            return Layers()
+        return replace(self._server.layers, control_group=0 if self._groups is None else self._groups.version)
 
     async def start(self) -> None:
         """Starts the fork server; Crashed when it does not come up, SandboxMissing when it is less than required."""
         self._closed = False
+        if self._groups is None and self._sandbox.mode != "off" and self._sandbox.memory_bytes:
+            # before the fork server starts: it shall not be where groups are made
+            self._groups = await asyncio.to_thread(find_groups)
         await self._running_server()
 
     async def close(self) -> None:
@@ -99,16 +107,20 @@ class Supervisor:
         tell = on_event or _ignore
         oom_kills = count_oom_kills()
         with ExitStack() as readers:
+            group = None
+            if self._groups is not None:
+                group = readers.enter_context(self._groups.limited(self._sandbox.memory_bytes))
             with ExitStack() as handed_over:
-                request_fd = _request_file(task, _confinement(task, self._sandbox), handed_over)
+                request_fd = _request_file(task, _confinement(task, self._sandbox, group), handed_over)
                 events, events_fd = await _open_pipe(readers, handed_over)
                 log_reader, log_fd = await _open_pipe(readers, handed_over)
                 server, fork = await self._fork((request_fd, events_fd, log_fd))
             log = asyncio.create_task(self._job_log(task, tell).copy(log_reader))
             async with self._ending(server, fork, log):
                 message = await Watch(task, fork.pid.result(), tell).last_message(events, log, cancel)
+            kills = count_oom_kills() - oom_kills if group is None else group.kills
         if message is None:
-            raise _explain(fork, count_oom_kills() - oom_kills, self._sandbox.memory_bytes)
+            raise _explain(fork, kills, self._sandbox.memory_bytes)
         if message.event == "error":
             raise rebuild_error(message.data)
         return message.data
@@ -212,12 +224,13 @@ def _request_file(task: ChildTask, confinement: Confinement, stack: ExitStack) -
     return fd
 
 
-def _confinement(task: ChildTask, policy: SandboxPolicy) -> Confinement:
+def _confinement(task: ChildTask, policy: SandboxPolicy, group: Group | None) -> Confinement:
     return Confinement(
         readable=tuple(map(str, task.readable)),
         writable=tuple(map(str, task.writable)),
         memory_bytes=policy.memory_bytes,
         cpu_seconds=math.ceil(task.deadline_seconds) * (os.cpu_count() or 1) + _SPARE_CPU_SECONDS,
+        memory_group="" if group is None else str(group.path),
     )
 
 

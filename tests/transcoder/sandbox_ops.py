@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import resource
 import signal
@@ -131,6 +132,14 @@ def allocate(payload: Payload, emit: Emit) -> Payload:
     return {"bytes": len(bytearray(payload["bytes"]))}
 
 
+def share(payload: Payload, emit: Emit) -> Payload:
+    """Memory that could be another's too: the process limit does not count it."""
+    with mmap.mmap(-1, payload["bytes"]) as memory:
+        for start in range(0, len(memory), mmap.PAGESIZE):
+            memory[start] = 1
+    return {"bytes": payload["bytes"]}
+
+
 def abort(payload: Payload, emit: Emit) -> Payload:
     os.abort()
 
@@ -149,6 +158,6 @@ def forge(payload: Payload, emit: Emit) -> Payload:
     return {}
 
 
-ACTIONS = {action.__name__: action for action in (escape, work, allocate, abort, hang, forge)}
+ACTIONS = {action.__name__: action for action in (escape, work, allocate, share, abort, hang, forge)}
 
 OPS = {"run": lambda payload, emit: ACTIONS[payload["do"]](payload, emit)}

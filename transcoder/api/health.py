@@ -15,13 +15,14 @@ router = APIRouter(tags=["operation"])
 
 
 class Sandbox(BaseModel):
-    """What confines the processes that read inputs. `landlock` is the kernel's version of it, 0: there is none."""
+    """What confines the processes that read inputs. `landlock` and `control_group` (a memory limit that counts everything) are the kernel's versions of them, 0: none."""
 
     mode: Mode
     landlock: int
     seccomp: bool
     network_namespace: bool
     no_capabilities: bool
+    control_group: int
     memory_bytes: int
 
 
