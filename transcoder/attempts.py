@@ -118,7 +118,7 @@ class AttemptRunner:
         except Exception as error:
             logger.exception("attempt %d of job %s failed inside the service", claim.attempt, claim.job_id)
             failure = ErrorInfo(code="internal", message=f"{type(error).__name__}: {error}")
-        await self.storage.discard_outputs(claim.job_id)
+        await self.storage.discard_outputs(claim.job_id, claim.attempt)
         if stop.reason == "shutdown":
             return Lost(STOPPED)
         failure = failure.model_copy(update={"device": failure.device or claim.device.id})
@@ -156,11 +156,13 @@ class AttemptRunner:
                 on_event=lambda event: self._hear(claim.job_id, live, event),
                 cancel=stop.requested,
             )
-            return await self._publish(claim.job_id, folder, Result.model_validate(result), stop)
+            return await self._publish(claim, folder, Result.model_validate(result), stop)
 
-    async def _publish(self, job_id: str, folder: Path, result: Result, stop: Stop) -> Completed:
+    async def _publish(self, claim: Claim, folder: Path, result: Result, stop: Stop) -> Completed:
         paths = [output.path for output in result.outputs]
-        published = await self.storage.publish(job_id, folder, paths, stopped=stop.requested.is_set)
+        published = await self.storage.publish(
+            claim.job_id, claim.attempt, folder, paths, stopped=stop.requested.is_set
+        )
         outputs = tuple(
             JobOutput(name=output.name, type=output.type, files=(_output_file(file),))
             for output, file in zip(result.outputs, published, strict=True)

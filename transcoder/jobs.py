@@ -89,6 +89,11 @@ class Job(_Record):
     metadata: dict[str, Any] = {}
     spec: FileJob
 
+    @property
+    def published_attempt(self) -> int:
+        """The attempt whose outputs count; 0 when none has completed."""
+        return next((each.number for each in reversed(self.attempts) if each.status == "completed"), 0)
+
 
 class Upload(_Record):
     """A stored upload. `name` is what the client called it; the file's name on disk is the id."""

@@ -179,7 +179,7 @@ class Service:
             settled = await settlement.recover(connection, self._retry, utc_now())
         for job_id, status in settled:
             logger.warning("job %s was running when the service died; it is %s now", job_id, status.value)
-            await self.storage.discard_outputs(job_id)
+            await self.storage.discard_job_outputs(job_id)
 
     async def submit(
         self, spec: FileJob, *, tenant: str = "default", idempotency: Idempotency | None = None
@@ -226,7 +226,7 @@ class Service:
         """Cancelled when it returns, unless the job ended by itself in that moment. Conflict for jobs that ended so."""
         before = await self.store.request_cancel(job_id, tenant, utc_now())
         if before is JobStatus.QUEUED:
-            await self.storage.discard_outputs(job_id)
+            await self.storage.discard_job_outputs(job_id)
             await self._news.job_ended(job_id, tenant)
         elif before is JobStatus.RUNNING:
             await self._engine.cancel(job_id)

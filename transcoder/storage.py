@@ -4,7 +4,7 @@ uploads/<id>                    one file each; <id>.part while it comes
 partial/<id>                    resumable uploads that are not whole yet (see `transcoder.resumable`)
 work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`
 work/<id>/                      scratch of a probe
-outputs/<job>/                  what a completed job published; appears whole, by one rename
+outputs/<job>/attempt-N/        what attempt N published; appears whole, by one rename, and counts once N has completed
 logs/<job>.log
 
 Names on the disk are the service's own; what clients call their files is metadata.
@@ -58,12 +58,13 @@ class Storage:
     def log_path(self, job_id: str) -> Path:
         return self._logs / f"{job_id}.log"
 
-    def output_folder(self, job_id: str) -> Path:
-        return self._outputs / job_id
+    def output_folder(self, job_id: str, attempt: int) -> Path:
+        """Each attempt has its own, so one that was taken for dead and comes back overwrites nothing."""
+        return self._outputs / job_id / f"attempt-{attempt}"
 
-    def output_path(self, job_id: str, path: str) -> Path:
-        """Where a published file is. `path` must be one that the job lists."""
-        return self._outputs / job_id / path
+    def output_path(self, job_id: str, attempt: int, path: str) -> Path:
+        """Where a published file is. `path` must be one that the job lists, `attempt` the one that completed."""
+        return self.output_folder(job_id, attempt) / path
 
     @asynccontextmanager
     async def receive(self, name: str, on_bytes: OnBytes = ignore) -> AsyncGenerator[UploadSink, None]:
@@ -105,17 +106,17 @@ class Storage:
             yield folder
 
     async def publish(
-        self, job_id: str, folder: Path, paths: Sequence[str], *, stopped: Callable[[], bool]
+        self, job_id: str, attempt: int, folder: Path, paths: Sequence[str], *, stopped: Callable[[], bool]
     ) -> tuple[PublishedFile, ...]:
-        """Makes `paths` in `folder` durable and moves the folder to the job's outputs in one step.
+        """Makes `paths` in `folder` durable and moves the folder to the attempt's outputs in one step.
 
         What no path names is not published. Any failure (a PipelineError of stage `publish`) leaves the job without
         a promise: the caller discards. Only after this returned may the job be called completed.
         """
-        return await asyncio.to_thread(self._publish, job_id, folder, paths, stopped)
+        return await asyncio.to_thread(self._publish, job_id, attempt, folder, paths, stopped)
 
     def _publish(
-        self, job_id: str, folder: Path, paths: Sequence[str], stopped: Callable[[], bool]
+        self, job_id: str, attempt: int, folder: Path, paths: Sequence[str], stopped: Callable[[], bool]
     ) -> tuple[PublishedFile, ...]:
         with publishing():
             published = tuple(PublishedFile(path, *self._settle(inside(folder, path), stopped)) for path in paths)
@@ -127,22 +128,31 @@ class Storage:
                 fsync_folder(Path(parent), self._fsync)
             if stopped():
                 raise Cancelled("cancelled while publishing", stage="publish")
-            target = self.output_folder(job_id)
-            # left by an attempt that died between this rename and its job's last word
-            remove(target)
+            target = self.output_folder(job_id, attempt)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
             folder.rename(target)
-            fsync_folder(target.parent, self._fsync)
+            for changed in (target.parent, self._outputs):
+                fsync_folder(changed, self._fsync)
         return published
 
     def _settle(self, path: Path, stopped: Callable[[], bool]) -> tuple[int, str]:
         return settle_file(path, self._fsync, stopped)
 
-    async def discard_outputs(self, job_id: str) -> None:
-        await asyncio.to_thread(remove, self.output_folder(job_id))
+    async def discard_outputs(self, job_id: str, attempt: int) -> None:
+        """What one attempt published, when it does not count."""
+        await asyncio.to_thread(self._discard, self.output_folder(job_id, attempt))
+
+    async def discard_job_outputs(self, job_id: str) -> None:
+        """What all attempts published, of a job that nothing works on."""
+        await asyncio.to_thread(remove, self._outputs / job_id)
+
+    def _discard(self, folder: Path) -> None:
+        remove(folder)
+        _remove_empty(folder.parent)
 
     async def delete_job(self, job_id: str) -> None:
         """Removes all that a job has on the disk."""
-        for path in (self.output_folder(job_id), self._work / job_id, self.log_path(job_id)):
+        for path in (self._outputs / job_id, self._work / job_id, self.log_path(job_id)):
             await asyncio.to_thread(remove, path)
 
     async def delete_upload(self, upload_id: str) -> None:

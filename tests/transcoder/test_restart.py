@@ -65,7 +65,7 @@ async def test_killed_service_runs_its_job_again_and_completes_it_once(tmp_path:
     assert (job.status, outcomes(job)) == (JobStatus.COMPLETED, ["lost", "completed"])
     assert job.attempts[0].error is not None
     assert job.attempts[0].error.code == "lost"
-    assert (data / "outputs" / job_id / "output.mp4").read_bytes() == CONTENT
+    assert (data / "outputs" / job_id / "attempt-2" / "output.mp4").read_bytes() == CONTENT
     assert list((data / "work").iterdir()) == []
 
 
@@ -121,5 +121,5 @@ async def test_killed_service_with_a_real_transcode_makes_the_whole_file_afterwa
         assert "done" in lines(second)
     (job,) = await read_jobs(tmp_path, [job_id])
     assert (job.status, outcomes(job)) == (JobStatus.COMPLETED, ["lost", "completed"])
-    made = decode_video(data / "outputs" / job_id / "output.mp4")
+    made = decode_video(data / "outputs" / job_id / "attempt-2" / "output.mp4")
     assert len(made.frames) == len(decode_video(clip).frames)

@@ -165,12 +165,12 @@ async def test_deleted_job_is_gone_with_its_files(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
         await ended(service, job.id)
-        assert service.storage.output_folder(job.id).exists()
+        assert service.storage.output_folder(job.id, 1).exists()
         assert service.storage.log_path(job.id).exists()
         await service.delete(job.id)
         with pytest.raises(JobNotFound):
             await service.get(job.id)
-        assert not service.storage.output_folder(job.id).exists()
+        assert not service.storage.output_folder(job.id, 1).parent.exists()
         assert not service.storage.log_path(job.id).exists()
 
 
@@ -283,7 +283,7 @@ async def test_start_removes_files_that_no_row_knows(tmp_path: Path) -> None:
         assert not any(orphan.exists() for orphan in orphans)
         assert service.storage.upload_path(upload.id).exists()
         assert (await service.get(job.id)).outputs[0].files[0].path == "output.mp4"
-        assert service.storage.output_path(job.id, "output.mp4").exists()
+        assert service.storage.output_path(job.id, 1, "output.mp4").exists()
 
 
 async def test_uploads_are_swept_when_their_time_is_over(tmp_path: Path) -> None:

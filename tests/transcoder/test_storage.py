@@ -127,17 +127,17 @@ async def test_published_folder_has_what_was_named_and_nothing_else(tmp_path: Pa
     storage = storage_in(tmp_path)
     async with storage.attempt_scratch("job", 1) as scratch:
         folder = await write_outputs(storage, scratch)
-        published = await storage.publish("job", folder, ["a.mp4", "b.mp4"], stopped=never)
+        published = await storage.publish("job", 1, folder, ["a.mp4", "b.mp4"], stopped=never)
     assert [(file.path, file.size, file.sha256) for file in published] == [
         ("a.mp4", 1000, hashlib.sha256(b"a" * 1000).hexdigest()),
         ("b.mp4", 10, hashlib.sha256(b"b" * 10).hexdigest()),
     ]
-    assert files_in(tmp_path) == ["outputs/job/a.mp4", "outputs/job/b.mp4"]
+    assert files_in(tmp_path) == ["outputs/job/attempt-1/a.mp4", "outputs/job/attempt-1/b.mp4"]
 
 
 async def test_files_and_folders_are_synced_before_and_after_the_rename(tmp_path: Path) -> None:
     synced: list[tuple[str, bool]] = []
-    target = tmp_path / "outputs" / "job"
+    target = tmp_path / "outputs" / "job" / "attempt-1"
 
     def fsync(descriptor: int) -> None:
         synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")).name, target.exists()))
@@ -145,26 +145,29 @@ async def test_files_and_folders_are_synced_before_and_after_the_rename(tmp_path
     storage = storage_in(tmp_path, fsync=fsync)
     async with storage.attempt_scratch("job", 1) as scratch:
         folder = await write_outputs(storage, scratch)
-        await storage.publish("job", folder, ["a.mp4", "b.mp4"], stopped=never)
-    assert synced == [("a.mp4", False), ("b.mp4", False), ("out", False), ("outputs", True)]
+        await storage.publish("job", 1, folder, ["a.mp4", "b.mp4"], stopped=never)
+    assert synced == [("a.mp4", False), ("b.mp4", False), ("out", False), ("job", True), ("outputs", True)]
 
 
-async def test_outputs_of_an_attempt_that_died_are_replaced_whole(tmp_path: Path) -> None:
+async def test_attempts_touch_only_their_own_outputs(tmp_path: Path) -> None:
     storage = storage_in(tmp_path)
-    stale = storage.output_folder("job")
-    stale.mkdir()
-    (stale / "old.mp4").write_bytes(b"old")
-    async with storage.attempt_scratch("job", 2) as scratch:
-        folder = await write_outputs(storage, scratch)
-        await storage.publish("job", folder, ["a.mp4"], stopped=never)
-    assert files_in(tmp_path) == ["outputs/job/a.mp4"]
+    for attempt in (2, 1):
+        # 1 was taken for dead, and comes late
+        async with storage.attempt_scratch("job", attempt) as scratch:
+            folder = await write_outputs(storage, scratch)
+            await storage.publish("job", attempt, folder, ["a.mp4"], stopped=never)
+    await storage.discard_outputs("job", 1)
+    assert files_in(tmp_path) == ["outputs/job/attempt-2/a.mp4"]
+    assert storage.output_path("job", 2, "a.mp4").read_bytes() == b"a" * 1000
+    await storage.discard_outputs("job", 2)
+    assert list((tmp_path / "outputs").iterdir()) == []
 
 
 async def publish_with(storage: Storage, prepare: Callable[[Path], None], stopped: Callable[[], bool] = never) -> None:
     async with storage.attempt_scratch("job", 1) as scratch:
         folder = await write_outputs(storage, scratch)
         prepare(folder)
-        await storage.publish("job", folder, ["a.mp4", "b.mp4"], stopped=stopped)
+        await storage.publish("job", 1, folder, ["a.mp4", "b.mp4"], stopped=stopped)
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
@@ -198,14 +201,14 @@ async def test_what_is_not_a_file_is_not_published(tmp_path: Path, prepare: Call
     storage = storage_in(tmp_path)
     with pytest.raises(VerifyFailed):
         await asyncio.wait_for(publish_with(storage, prepare), 5)
-    assert not storage.output_folder("job").exists()
+    assert not storage.output_folder("job", 1).exists()
 
 
 async def test_stop_while_publishing_publishes_nothing(tmp_path: Path) -> None:
     storage = storage_in(tmp_path)
     with pytest.raises(Cancelled):
         await publish_with(storage, lambda folder: None, stopped=lambda: True)
-    assert not storage.output_folder("job").exists()
+    assert not storage.output_folder("job", 1).exists()
 
 
 async def test_scratch_is_gone_whatever_happens(tmp_path: Path) -> None:

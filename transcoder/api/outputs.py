@@ -72,7 +72,7 @@ async def read_output(
     """Supports Range, If-Range, If-None-Match, If-Modified-Since and HEAD; the ETag is the file's SHA-256."""
     job = await service.get(job_id, tenant)
     file = listed(job, path)
-    stored = service.storage.output_path(job.id, file.path)
+    stored = service.storage.output_path(job.id, job.published_attempt, file.path)
     try:
         facts = await asyncio.to_thread(stored.stat)
     except FileNotFoundError:

@@ -12,7 +12,8 @@ from typing import Literal, Protocol
 from pipelines.devices import Device
 from transcoder.admission import Claim
 
-StopReason = Literal["cancel", "shutdown"]
+StopReason = Literal["cancel", "shutdown", "lost"]
+"""`lost`: another process was given the task meanwhile; whatever this one still does counts no more."""
 
 
 class DeviceState(Device):
