@@ -14,10 +14,16 @@ HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 64 * 1024
 
 
+def guarded(*, max_connections: int) -> type[GuardedProtocol]:
+    """The protocol of a server with a bound on its open connections."""
+    return type("GuardedProtocol", (GuardedProtocol,), {"max_connections": max_connections})
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's, with a deadline and a size for heads, and a deadline for what follows an early answer."""
 
     head_seconds = HEAD_SECONDS
+    max_connections = 512
 
     _deadline: asyncio.TimerHandle | None = None
     _in_head = False
@@ -25,6 +31,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            self._refuse(503, "too_many_connections", f"{self.max_connections} connections are open already")
+            return
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -132,6 +132,7 @@ class Settings(BaseSettings):
     link_max_seconds: int = Field(7 * 86_400, ge=1, description="Longest life of a signed link.")
     requests_per_second: float = Field(50.0, gt=0, description="Requests that an API key may make in the long run.")
     requests_burst: int = Field(200, ge=1, description="Requests that an API key may make at once.")
+    max_connections: int = Field(512, ge=1, le=100_000, description="Most connections to the API at once.")
     max_queued_jobs: int = Field(100_000, ge=1, description="Most jobs that a tenant may have waiting.")
     max_open_uploads: int = Field(64, ge=1, description="Most uploads that a tenant may send at once.")
     max_stored_bytes: int = Field(1 << 40, gt=0, description="Most bytes that a tenant's uploads may hold.")

@@ -34,6 +34,7 @@ from transcoder.settings import Settings
 
 class Impatient(GuardedProtocol):
     head_seconds = 0.5
+    max_connections = 200
 
 class Server(uvicorn.Server):
     async def startup(self, sockets=None):
@@ -286,3 +287,17 @@ async def test_client_that_is_killed_leaves_no_job_and_no_file(server: Server) -
             curl.kill()
             await curl.wait()
         assert (await server.http.get("/v1/jobs")).json()["items"] == before
+
+
+async def test_connections_beyond_the_limit_are_refused_and_later_ones_are_taken(server: Server) -> None:
+    async with unharmed(server), contextlib.AsyncExitStack() as stack:
+        readers = []
+        for _ in range(220):
+            reader, writer = await server.connect()
+            stack.callback(writer.close)
+            readers.append(reader)
+        statuses = [await status_of(reader) for reader in readers]
+
+        # those that were let in and said nothing are closed at the end of their time
+        assert statuses.count(503) >= 20
+        assert statuses.count(None) >= 190

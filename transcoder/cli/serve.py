@@ -34,7 +34,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
     import uvicorn
 
     from transcoder.app import create_app
-    from transcoder.connections import GuardedProtocol
+    from transcoder.connections import guarded
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -47,7 +47,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
         create_app(settings),
         log_config=None,
         access_log=False,
-        http=GuardedProtocol,
+        http=guarded(max_connections=settings.max_connections),
         ws="none",
         timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds) + 1,
     )
