@@ -113,12 +113,14 @@ void sv_log(const struct sv_driver *drv, const char *fmt, ...)
     va_end(ap);
     n = SV_MIN(n, (int)sizeof(line) - 2);
     line[n++] = '\n';
-    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (fd >= 0) {
-        if (write(fd, line, n) < 0)
-            n = 0;                  /* a test log is not worth an error */
+    /* "-" is for processes that may open no file */
+    fd = strcmp(path, "-") ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : STDERR_FILENO;
+    if (fd < 0)
+        return;
+    if (write(fd, line, n) < 0)
+        n = 0;                      /* a test log is not worth an error */
+    if (fd != STDERR_FILENO)
         close(fd);
-    }
 }
 
 static bool fault_in(const char *text, const char *key, unsigned n)

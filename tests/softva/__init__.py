@@ -1,0 +1,1 @@
+"""A software VA-API driver that stands in for Intel GPUs in tests."""
