@@ -18,6 +18,7 @@ Fsync = Callable[[int], None]
 """os.fsync, or a test's."""
 
 HASH_CHUNK_BYTES = 1 << 20
+DEFAULT_FLOOR_BYTES = 1 << 30
 
 # no link is followed, and a FIFO does not hang
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -72,6 +73,16 @@ def remove(path: Path) -> None:
         return
     except OSError:
         logger.warning("%s can't be removed", path, exc_info=True)
+
+
+def check_room(folder: Path, min_free_bytes: int | None) -> None:
+    """OSError(ENOSPC) when the disk has less free; None: less than 1 % of it, or 1 GiB where that is less."""
+    facts = os.statvfs(folder)
+    floor = (
+        min(facts.f_blocks * facts.f_frsize // 100, DEFAULT_FLOOR_BYTES) if min_free_bytes is None else min_free_bytes
+    )
+    if facts.f_bavail * facts.f_frsize < floor:
+        raise OSError(errno.ENOSPC, f"less than {floor} bytes are free")
 
 
 @contextmanager

@@ -30,8 +30,10 @@ class Checksum:
 class Piece:
     """Takes the bytes of one request. With a checksum nothing is kept unless all of it came and fits."""
 
-    def __init__(self, file: PartFile, partial: PartialUpload, checksum: Checksum | None) -> None:
-        self.file, self.partial, self._checksum = file, partial, checksum
+    def __init__(
+        self, file: PartFile, partial: PartialUpload, checksum: Checksum | None, check_room: Callable[[], None]
+    ) -> None:
+        self.file, self.partial, self._checksum, self._check_room = file, partial, checksum, check_room
         self.begin: Mark = file.mark()
         self._check = None if checksum is None else hashlib.new(checksum.algorithm)
         self._buffer = bytearray()
@@ -53,6 +55,8 @@ class Piece:
     def _drain(self) -> None:
         pending, self._buffer = bytes(self._buffer), bytearray()
         with room():
+            if pending:
+                self._check_room()
             self.file.write(pending)
         if self._check is not None:
             self._check.update(pending)

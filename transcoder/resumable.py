@@ -103,7 +103,7 @@ class Resumable:
             known = self._marks.pop(upload_id, None)
             digest = known.digest if known is not None and known.offset == offset else None
             file = await asyncio.to_thread(PartFile.open, self._path(upload_id), offset, digest, self._fsync)
-            piece = Piece(file, partial, checksum)
+            piece = Piece(file, partial, checksum, self._storage.check_room)
             piece.on_safe = lambda safe: self._advance(upload_id, safe)
             try:
                 try:

@@ -11,7 +11,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipelines.devices import Device, software_device
+from pipelines.devices import Device
 from pipelines.presets import Preset, load_presets, resolve
 from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
@@ -21,11 +21,13 @@ from transcoder.attempts import AttemptRunner, AttemptSettings, Executor
 from transcoder.batch import Batcher
 from transcoder.clock import utc_now
 from transcoder.database import Database
+from transcoder.devices import Devices
 from transcoder.engine import DeviceState, Engine
 from transcoder.engine.local import LocalEngine
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
 from transcoder.fetch import fetch
+from transcoder.gpu_load import LoadMeter
 from transcoder.ids import new_id
 from transcoder.inputs import Inputs
 from transcoder.inspection import Inspector
@@ -88,7 +90,11 @@ class Service:
         self.store = JobStore(self.database, quotas)
         self.uploads = UploadStore(self.database, quotas)
         self._open_uploads = OpenUploads(quotas)
-        self.storage = storage or Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes)
+        self.storage = storage or Storage(
+            settings.data_dir,
+            max_upload_bytes=settings.max_upload_bytes,
+            min_free_bytes=settings.min_free_bytes,
+        )
         self.resumable = Resumable(
             self.storage,
             PartialStore(self.database, quotas),
@@ -99,7 +105,10 @@ class Service:
         self.supervisor: Executor = supervisor or Supervisor(
             sandbox=SandboxPolicy(settings.sandbox, settings.child_memory_bytes)
         )
-        self._devices = tuple(devices) if devices is not None else (software_device(settings.software_slots),)
+        self._devices = (
+            Devices.found(settings, self.supervisor) if devices is None else Devices.fixed(devices, self.supervisor)
+        )
+        self._load = LoadMeter()
         self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
         self._board = ProgressBoard(self.store)
         self.deliveries = DeliveryStore(self.database)
@@ -137,8 +146,10 @@ class Service:
                 stall_seconds=settings.stall_seconds,
             ),
         )
-        self._engine: Engine = LocalEngine(self.database, self._runner.run, self._devices)
-        self._sweeper = Sweeper(self.storage, self.store, self.uploads, settings.upload_ttl_seconds)
+        self._engine: Engine = LocalEngine(self.database, self._runner.run, self._devices.all)
+        self._sweeper = Sweeper(
+            self.storage, self.store, self.uploads, settings.upload_ttl_seconds, settings.job_ttl_seconds
+        )
         self._adding: Batcher[NewJob, Added | ServiceError] = Batcher(self.store.add, max_size=JOBS_AT_ONCE)
         self._open = False
         self._scope = AsyncExitStack()
@@ -158,7 +169,11 @@ class Service:
             await self.supervisor.start()
             scope.push_async_callback(self.supervisor.close)
             self.supervisor.layers.log(self.settings.sandbox)
-            keep = (self._board.keep_saving, self._sweeper.keep_sweeping, self.courier.keep_delivering)
+            await self._devices.start(self._engine.set_device)
+            keep = (
+                *(self._board.keep_saving, self._sweeper.keep_sweeping, self.courier.keep_delivering),
+                *(self._devices.keep_measuring, self._load.keep_looking),
+            )
             for work in (*(each() for each in keep), self.resumable.keep_expiring()):
                 scope.push_async_callback(_end, asyncio.create_task(work))
             await self._engine.start()
@@ -192,7 +207,7 @@ class Service:
         if not self._open:
             raise ServiceUnavailable("the service is stopping")
         resolved = resolve(spec, self.presets)
-        requirement = admission.requirement(spec.device, self._devices)
+        requirement = admission.requirement(spec.device, self._devices.usable)
         await self._inputs.check(spec.input)
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.settings.allowed_networks)
@@ -277,16 +292,21 @@ class Service:
     async def plan(self, spec: FileJob, tenant: str = "default") -> Plan:
         """What would be done, without doing it."""
         resolved = resolve(spec, self.presets)
-        requirement = admission.requirement(spec.device, self._devices)
-        device = next(device for device in self._devices if requirement in admission.satisfied(device))
+        requirement = admission.requirement(spec.device, self._devices.ready)
+        device = next(device for device in self._devices.ready if requirement in admission.satisfied(device))
         return await self._inspector.plan(resolved, tenant, device)
 
     def devices(self) -> tuple[DeviceState, ...]:
-        return self._engine.devices()
+        return tuple(map(self._load.told, self._engine.devices()))
 
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         """Until the service stops; fewer slots stop nothing that runs."""
-        return await self._engine.update_device(device_id, slots=slots, draining=draining)
+        return self._load.told(await self._engine.update_device(device_id, slots=slots, draining=draining))
+
+    def measure_device(self, device_id: str) -> DeviceState:
+        """Looks anew what a GPU can do; it takes no tasks meanwhile. DeviceNotFound, Conflict."""
+        self._devices.request(device_id)
+        return next(state for state in self.devices() if state.id == device_id)
 
     async def healthy(self) -> Health:
         engine, database = self._engine.alive(), await self._database_answers()

@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -45,6 +45,20 @@ def _origin(value: str) -> str:
     return value.lower()
 
 
+def _node(value: str) -> str:
+    """A render node or an X display."""
+    if not value.startswith(("/", ":")):
+        raise ValueError("a device is a render node such as /dev/dri/renderD128, or an X display such as :7")
+    return value
+
+
+def _wish(value: object) -> object:
+    return value if value in ("auto", "none") else _split(value)
+
+
+DeviceNames = Annotated[
+    Literal["auto", "none"] | tuple[Annotated[str, AfterValidator(_node)], ...], NoDecode, BeforeValidator(_wish)
+]
 Names = Annotated[tuple[Annotated[str, AfterValidator(str.lower)], ...], NoDecode, BeforeValidator(_split)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], NoDecode, BeforeValidator(_split)]
 
@@ -66,6 +80,18 @@ class Settings(BaseSettings):
         le=1024,
         description="Tasks that run at once on the software device; half the CPU count when not given.",
     )
+    devices: DeviceNames = Field(
+        "auto",
+        description="GPUs to use: auto for all Intel GPUs, none, or render nodes and X displays, such as "
+        "/dev/dri/renderD128,:7.",
+    )
+    device_slots: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        description="Tasks that run at once on each GPU; two for each of its video engines when not given, at least 2.",
+    )
+    hardware_root: Path = Field(Path("/"), description="Folder whose sys and dev tell which GPUs there are.")
     allowed_networks: Networks = Field(
         (), description="Private networks that inputs may come from, such as 192.168.0.0/16,10.1.0.0/16."
     )
@@ -77,6 +103,12 @@ class Settings(BaseSettings):
     )
     upload_ttl_seconds: float = Field(
         7 * 86_400.0, gt=0, description="Uploads that no job uses are deleted after this time."
+    )
+    job_ttl_seconds: float | None = Field(
+        None, gt=0, description="Jobs that ended this long ago are deleted with their outputs; kept when not given."
+    )
+    min_free_bytes: int | None = Field(
+        None, ge=0, description="Uploads are refused below this free space; 1 % of the disk, at most 1 GiB, by default."
     )
     resumable_ttl_seconds: float = Field(
         86_400.0, gt=0, description="Resumable uploads that nobody goes on with are deleted after this time."

@@ -37,6 +37,7 @@ class UploadSink:
         *,
         max_bytes: int,
         fsync: Fsync,
+        check_room: Callable[[], None],
         on_bytes: OnBytes = ignore,
     ) -> None:
         self.id = upload_id
@@ -46,6 +47,7 @@ class UploadSink:
         self._part = folder / f"{upload_id}{PART_SUFFIX}"
         self._max_bytes = max_bytes
         self._fsync = fsync
+        self._check_room = check_room
         self._on_bytes = on_bytes
         self._digest = hashlib.sha256()
         self._buffer = bytearray()
@@ -99,6 +101,7 @@ class UploadSink:
             raise
 
     def _drain(self) -> None:
+        self._check_room()
         if self._descriptor is None:
             self._descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         pending, self._buffer = self._buffer, bytearray()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import Cancelled
-from transcoder.disk import Fsync, fsync_folder, inside, publishing, remove, settle_file
+from transcoder.disk import Fsync, check_room, fsync_folder, inside, publishing, remove, settle_file
 from transcoder.ids import new_id
 from transcoder.names import display_name
 from transcoder.sink import PART_SUFFIX, OnBytes, UploadSink, ignore
@@ -38,19 +38,26 @@ class PublishedFile:
 class Storage:
     """`fsync` is passed so that tests can let it fail."""
 
-    def __init__(self, data_dir: Path, *, max_upload_bytes: int, fsync: Fsync = os.fsync) -> None:
+    def __init__(
+        self, data_dir: Path, *, max_upload_bytes: int, min_free_bytes: int | None = None, fsync: Fsync = os.fsync
+    ) -> None:
         self.data_dir = data_dir.absolute()
         self._uploads = self.data_dir / "uploads"
         self._work = self.data_dir / "work"
         self._outputs = self.data_dir / "outputs"
         self._logs = self.data_dir / "logs"
         self._max_upload_bytes = max_upload_bytes
+        self._min_free_bytes = min_free_bytes
         self._fsync = fsync
 
     def prepare(self) -> None:
         """Makes the folders. Blocks."""
         for folder in (self._uploads, self._work, self._outputs, self._logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def check_room(self) -> None:
+        """OSError(ENOSPC) when an upload would take what the disk must keep free. Blocks."""
+        check_room(self._uploads, self._min_free_bytes)
 
     def upload_path(self, upload_id: str) -> Path:
         return self._uploads / upload_id
@@ -78,6 +85,7 @@ class Storage:
             self._uploads,
             max_bytes=self._max_upload_bytes,
             fsync=self._fsync,
+            check_room=self.check_room,
             on_bytes=on_bytes,
         )
         try:

@@ -20,7 +20,7 @@ from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_of, job_from
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import jobs, tasks
-from transcoder.uploads import check_upload
+from transcoder.uploads import EXPIRED_AT_ONCE, check_upload
 from transcoder.webhooks import outbox
 
 __all__ = ["Added", "Idempotency", "JobStore", "NewJob", "Page"]
@@ -143,6 +143,20 @@ class JobStore:
             if status is JobStatus.RUNNING:
                 raise _conflict(status, "deleted")
             await connection.execute(delete(jobs).where(jobs.c.id == job_id))
+
+    async def expire(self, before: datetime) -> list[str]:
+        """Deletes jobs that ended earlier, of any tenant; the ids of at most EXPIRED_AT_ONCE, oldest first."""
+        ended = [status.value for status in JobStatus if status.ended]
+        async with self._database.write() as connection:
+            old = await connection.execute(
+                select(jobs.c.id)
+                .where(jobs.c.finished_at < before, jobs.c.status.in_(ended))
+                .order_by(jobs.c.id)
+                .limit(EXPIRED_AT_ONCE)
+            )
+            ids = list(old.scalars())
+            await connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
+            return ids
 
     async def existing(self, job_ids: Sequence[str]) -> set[str]:
         """Those of `job_ids` that are jobs, of any tenant."""

@@ -24,12 +24,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Sweeper:
-    """`upload_ttl_seconds`: how long an upload that no queued or running job uses is kept."""
+    """`upload_ttl_seconds`: how long an upload that no queued or running job uses is kept.
+
+    `job_ttl_seconds`: how long an ended job is kept with its outputs; None: until someone deletes it.
+    """
 
     storage: Storage
     store: JobStore
     uploads: UploadStore
     upload_ttl_seconds: float
+    job_ttl_seconds: float | None = None
 
     async def sweep_at_start(self) -> None:
         """Removes scratch, half uploads, and files whose rows are gone. Only before anything runs."""
@@ -48,14 +52,27 @@ class Sweeper:
             if len(expired) < EXPIRED_AT_ONCE:
                 return
 
+    async def expire_jobs(self) -> None:
+        if self.job_ttl_seconds is None:
+            return
+        before = utc_now() - timedelta(seconds=self.job_ttl_seconds)
+        while True:
+            expired = await self.store.expire(before)
+            for job_id in expired:
+                await self.storage.delete_job(job_id)
+            if len(expired) < EXPIRED_AT_ONCE:
+                return
+
     async def keep_sweeping(self) -> None:
         """Until cancelled."""
         while True:
             try:
                 await self.expire_uploads()
+                await self.expire_jobs()
             except SQLAlchemyError:
-                logger.warning("uploads can't be swept; trying again", exc_info=True)
-            await asyncio.sleep(min(SWEEP_SECONDS, max(1.0, self.upload_ttl_seconds / 4)))
+                logger.warning("uploads and jobs can't be swept; trying again", exc_info=True)
+            shortest = min(self.upload_ttl_seconds, self.job_ttl_seconds or self.upload_ttl_seconds)
+            await asyncio.sleep(min(SWEEP_SECONDS, max(1.0, shortest / 4)))
 
 
 async def _unknown(ids: set[str], existing: Callable[[Sequence[str]], Awaitable[set[str]]]) -> list[str]:

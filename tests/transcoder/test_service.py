@@ -297,6 +297,20 @@ async def test_uploads_are_swept_when_their_time_is_over(tmp_path: Path) -> None
         assert await service.get_upload(used.id) == used
 
 
+async def test_ended_jobs_are_swept_when_their_time_is_over(tmp_path: Path) -> None:
+    async with running_service(tmp_path, job_ttl_seconds=0.5) as service:
+        job, _ = await service.submit(job_for(await give_upload(service)))
+        done = await ended(service, job.id)
+        published = service.storage.output_path(job.id, 1, done.outputs[0].files[0].path)
+        assert published.exists()
+        async with asyncio.timeout(10):
+            while published.exists():
+                await asyncio.sleep(0.05)
+        with pytest.raises(JobNotFound):
+            await service.get(job.id)
+        assert not service.storage.log_path(job.id).exists()
+
+
 async def test_real_children_probe_plan_and_transcode(tmp_path: Path) -> None:
     clip = tmp_path / "clip.mp4"
     make_video(clip, seconds=1)

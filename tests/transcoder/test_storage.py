@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import Cancelled, DiskFull, OutputFailed, PipelineError, VerifyFailed
-from transcoder.errors import PayloadTooLarge
+from transcoder.errors import PayloadTooLarge, StorageFull
 from transcoder.storage import Storage
 
 
@@ -50,6 +50,16 @@ async def upload(storage: Storage, *chunks: bytes, error: Exception | None = Non
         if error is not None:
             raise error
     return sink.upload.id
+
+
+async def test_upload_is_refused_below_the_free_space_to_keep_and_leaves_nothing(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, max_upload_bytes=10 << 20, min_free_bytes=1 << 60)
+    storage.prepare()
+
+    with pytest.raises(StorageFull):
+        await upload(storage, b"media")
+
+    assert files_in(tmp_path) == []
 
 
 async def test_upload_is_stored_under_its_id_with_its_hash(tmp_path: Path) -> None:
