@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pipelines.choice import default_of, main_video, select
 from pipelines.containers import CONTAINERS, Container
-from pipelines.devices import Device, Verdict
+from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.metadata import kept_tags, labels
+from pipelines.placement import Site
 from pipelines.plan_audio import plan_audio
+from pipelines.plan_decode import check_use, plan_decoders
 from pipelines.plan_video import plan_video
 from pipelines.rendition import (
-    AudioRendition,
     CopyRendition,
-    DecodePlan,
     OutputPlan,
     Plan,
     RenditionPlan,
     SubtitleRendition,
-    VideoRendition,
 )
 from pipelines.result import Warning
 from pipelines.source import AudioInfo, SourceInfo, VideoInfo
@@ -29,15 +28,27 @@ UNKNOWN_CODEC = "unknown"
 """What probing says where FFmpeg does not know the codec: nothing can be done with such a track."""
 
 
-def plan(spec: FileJob, source: SourceInfo, device: Device, *, verdicts: Sequence[Verdict] = ()) -> Plan:
+def plan(
+    spec: FileJob,
+    source: SourceInfo,
+    device: Device,
+    *,
+    verdicts: Sequence[Verdict] = (),
+    cpu: Device | None = None,
+) -> Plan:
     """The plan of a job whose preset is resolved. What `verdicts` speak of is not tried.
 
-    UnsupportedSpec: something asked for can't be done on this source or device. BadInput: nothing to transcode.
+    `cpu` works beside a GPU: for sound and subtitles, and for the pictures that the GPU can't encode; when not given,
+    it is this build's software. UnsupportedSpec: something asked for can't be done on this source or device.
+    DeviceUnsuitable: nothing is left for the GPU to encode, or what is left may not be encoded elsewhere; another
+    device may do. BadInput: nothing to transcode.
     """
     if spec.outputs is None:
         raise UnsupportedSpec("the preset is not resolved", stage="plan", preset=spec.preset)
     if spec.device.policy == "hardware" and device.kind == "software":
         raise UnsupportedSpec("hardware was asked for and this device is the CPU", stage="plan")
+    if spec.device.policy == "software" and device.kind != "software":
+        raise UnsupportedSpec(f"software was asked for and {device.id} is a GPU", stage="plan")
     if not source.video and not source.audio:
         raise BadInput("the input has neither video nor audio", stage="plan")
     start, end, duration = _span(spec, source)
@@ -48,18 +59,23 @@ def plan(spec: FileJob, source: SourceInfo, device: Device, *, verdicts: Sequenc
     source = source.without_empty_tracks()
     for other in source.other:
         notes.add("track_dropped", f"{other.kind} track {other.index} ({other.codec or 'unknown'}) is left out")
+    cpu = device if device.kind == "software" else cpu or software_device(1)
+    cpu_encodes = spec.device.policy == "auto" and spec.device.fallback
+    site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
     outputs = tuple(
-        _Assembly(output, source, device, notes, clipped=start > source.start_seconds).plan() for output in spec.outputs
+        _Assembly(output, source, site, notes, clipped=start > source.start_seconds).plan() for output in spec.outputs
     )
+    check_use(site, outputs)
     return Plan(
         device=device.id,
         device_path=device.path,
-        decode=_decoders(outputs, source),
+        decode=plan_decoders(outputs, source, site),
         outputs=outputs,
         start_seconds=start,
         end_seconds=end,
         duration_seconds=duration,
         max_missing=spec.max_missing,
+        refusals=site.refusals,
         warnings=notes.warnings(),
     )
 
@@ -96,8 +112,8 @@ class _Notes:
 class _Assembly:
     """One output being put together."""
 
-    def __init__(self, output: FileOutput, source: SourceInfo, device: Device, notes: _Notes, *, clipped: bool) -> None:
-        self.output, self.source, self.device, self.notes = output, source, device, notes
+    def __init__(self, output: FileOutput, source: SourceInfo, site: Site, notes: _Notes, *, clipped: bool) -> None:
+        self.output, self.source, self.site, self.notes = output, source, site, notes
         self.clipped = clipped
         self.container: Container = CONTAINERS[output.container]
 
@@ -153,7 +169,7 @@ class _Assembly:
                     self.notes.add("track_dropped", f"no decoder for the video ({codec}): sound only")
                     return []
                 raise BadInput(f"no decoder for the video ({codec})", stage="plan", codec=codec)
-            return [plan_video(rung, track, self.output.container, self.device)]
+            return [plan_video(rung, track, self.output.container, self.site)]
         return self._copies((track or self.source.video[0],), "video", self.container.copies_video)
 
     def _audio(self, spec: AudioSpec | str | None) -> list[RenditionPlan]:
@@ -166,7 +182,7 @@ class _Assembly:
         tracks = self._chosen_audio(spec)
         default = default_of(tracks)
         return [
-            plan_audio(spec, track, self.output.container, self.device, default=track is default) for track in tracks
+            plan_audio(spec, track, self.output.container, self.site.cpu, default=track is default) for track in tracks
         ]
 
     def _chosen_audio(self, spec: AudioSpec) -> list[AudioInfo]:
@@ -202,7 +218,7 @@ class _Assembly:
                         stream=index, codec=track.codec, media="subtitle", reason="goes along as it is", **about
                     )
                 )
-            elif track.kind == "text" and track.decodable and own and self.device.encoder(own):
+            elif track.kind == "text" and track.decodable and own and self.site.cpu.encoder(own):
                 reason = f"{track.codec} to {own}, {self.output.container}'s kind"
                 planned.append(SubtitleRendition(stream=index, codec=own, encoder=own, reason=reason, **about))
             else:
@@ -265,23 +281,3 @@ class _Assembly:
             )
             for track in kept
         ]
-
-
-def _decoders(outputs: Iterable[OutputPlan], source: SourceInfo) -> tuple[DecodePlan, ...]:
-    """Each source track that some rendition needs decoded, once."""
-    codecs = {track.index: track.codec for track in (*source.video, *source.audio, *source.subtitles)}
-    decode: dict[int, DecodePlan] = {}
-    for output in outputs:
-        for rendition in output.renditions:
-            if isinstance(rendition, VideoRendition | AudioRendition | SubtitleRendition):
-                decode.setdefault(
-                    rendition.stream,
-                    DecodePlan(
-                        stream=rendition.stream,
-                        kind=rendition.kind,
-                        decoder=codecs[rendition.stream],
-                        placement="software",
-                        reason="decoded once, in software, for every rendition of it",
-                    ),
-                )
-    return tuple(decode.values())

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Literal
 
 from pipelines import encoders, ladder
-from pipelines.colours import is_full_unsaid, is_rgb
-from pipelines.conform import Canvas, Picture, conform, picture_matrix, picture_range
+from pipelines.conform import Canvas, Picture, conform
 from pipelines.containers import CONTAINERS
-from pipelines.devices import Capability, Device
-from pipelines.errors import UnsupportedSpec
-from pipelines.filters import Deinterlace, Filter, Retag
+from pipelines.devices import Capability
+from pipelines.errors import DeviceUnsuitable, UnsupportedSpec
+from pipelines.filters import Filter
+from pipelines.hardware_encoders import SURFACES, driver_mode, encoder_options
 from pipelines.metadata import labels
-from pipelines.rendition import VideoRendition
-from pipelines.source import Colour, VideoInfo
+from pipelines.placement import Site, misfit
+from pipelines.plan_colour import plan_colour
+from pipelines.plan_timing import plan_fields, plan_rate
+from pipelines.rendition import Placement, VideoRendition
+from pipelines.source import VideoInfo
 from pipelines.spec import VIDEO_CODECS, Rung
-
-ASSUMED_RATE = Fraction(25)
-"""Rate that GOP lengths are counted with when a source does not tell its own."""
 
 DEEP_CODECS = ("hevc", "av1")
 """Codecs whose usual players take 10 bits: a deep source stays deep."""
@@ -27,59 +27,112 @@ DEEP_CODECS = ("hevc", "av1")
 SHAPED_CODECS = ("h264", "hevc")
 """Codecs whose bitstream says the sample aspect ratio."""
 
-SDR_COMPANIONS: dict[str, tuple[str, str]] = {
-    "bt709": ("bt709", "bt709"),
-    "bt470bg": ("bt470bg", "smpte170m"),
-    "smpte170m": ("smpte170m", "smpte170m"),
-}
-"""Primaries and transfer that go with a matrix, where the source does not say."""
 
+def plan_video(rung: Rung, source: VideoInfo, container: str, site: Site) -> VideoRendition:
+    """The rendition of `rung`, on the GPU where the site has one for it.
 
-def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) -> VideoRendition:
-    """The rendition of `rung`; UnsupportedSpec when this build or the encoder can't do it."""
+    UnsupportedSpec when this build or the encoder can't do it; DeviceUnsuitable when the GPU can't and the CPU may not.
+    """
     codec = rung.codec or VIDEO_CODECS[container][0]
     encoder = encoders.SOFTWARE_ENCODERS[codec]
-    capability = device.encoder(encoder)
-    if capability is None:
+    own = site.cpu.encoder(encoder)
+    refusal = None
+    if site.is_gpu:
+        made = _on_gpu(rung, source, container, codec, site, own)
+        if isinstance(made, VideoRendition):
+            return made
+        refusal = made
+        if not site.cpu_encodes:
+            raise DeviceUnsuitable(
+                f"{site.device.id} can't encode track {source.index} as {codec}, and the CPU may not: {refusal}",
+                stage="plan",
+                device=site.device.id,
+                codec=codec,
+            )
+    if own is None:
         raise UnsupportedSpec(f"this FFmpeg has no {encoder}", stage="plan", encoder=encoder)
     reasons = [f"{codec} by {encoder} in software" + ("" if rung.codec else f" ({container}'s usual codec)")]
+    if refusal is not None:
+        reasons.append(refusal)
+    pixel_format = _pixel_format(rung, codec, encoder, own.pixel_formats, source, reasons)
+    draft = _Draft(codec, own, pixel_format, pixel_format)
+    return _rendition(rung, source, container, draft, site, reasons)
 
+
+def _on_gpu(
+    rung: Rung, source: VideoInfo, container: str, codec: str, site: Site, own: Capability | None
+) -> VideoRendition | str:
+    """The rendition by the first of the device's encoders that can do it, or why none can."""
+    offered = site.formats(codec) if own is None else own.pixel_formats
+    about: list[str] = []
+    pixel_format = _pixel_format(rung, codec, encoders.SOFTWARE_ENCODERS[codec], offered, source, about)
+    bit_depth = 10 if "10" in pixel_format else 8
+    option = f"hardware encode of {codec} ({bit_depth} bit)"
+    tone_mapped = source.colour.is_hdr and bit_depth == 8
+    refusal = ""
+    for capability in site.encoders(codec, bit_depth, pixel_format, tone_mapped=tone_mapped):
+        reasons = [f"{codec} by {capability.encoder} on the GPU" + ("" if rung.codec else f" ({container}'s usual)")]
+        draft = _Draft(codec, capability, pixel_format, SURFACES[codec][pixel_format])
+        try:
+            return _rendition(rung, source, container, draft, site, [*reasons, *about])
+        except UnsupportedSpec as unsupported:
+            refusal = site.refuse("encode", f"{option} by {capability.encoder}", unsupported.message)
+    return refusal or site.refuse("encode", option, site.encode_refusal(codec, bit_depth, pixel_format))
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What is settled of a rendition when its encoder is: `pixel_format` as the rung has it, `coded` as the encoder."""
+
+    codec: str
+    capability: Capability
+    pixel_format: str
+    coded: str
+
+    @property
+    def encoder(self) -> str:
+        assert self.capability.encoder is not None
+        return self.capability.encoder
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.capability.api is not None
+
+
+def _rendition(
+    rung: Rung, source: VideoInfo, container: str, draft: _Draft, site: Site, reasons: list[str]
+) -> VideoRendition:
+    """UnsupportedSpec when the draft's encoder does not take such pictures, or has no such rate control."""
+    codec, encoder = draft.codec, draft.encoder
     picture = _picture(source)
-    pixel_format = _pixel_format(rung, codec, capability, source, reasons)
     keeps_rotation = _keeps_rotation(rung, source, container, reasons)
     keeps_shape = CONTAINERS[container].pixel_shape or codec in SHAPED_CODECS
-    width, height, aspect = _size(rung, source, capability, keeps_rotation, keeps_shape, reasons)
+    width, height, aspect = _size(rung, source, draft, keeps_rotation, keeps_shape, reasons)
     canvas = Canvas(
         width=width,
         height=height,
-        pixel_format=pixel_format,
+        pixel_format=draft.coded,
         sample_aspect_ratio=aspect,
-        colour=_colour(picture, pixel_format, reasons),
+        colour=plan_colour(picture, draft.pixel_format, reasons),
         keeps_rotation=keeps_rotation,
     )
-    fields = _fields(rung, source, reasons)
-    rate = _rate(rung, source, fields, reasons)
-
-    rate_control = rung.rate_control or encoders.default_rate_control(codec)
-    if rung.rate_control is None:
-        reasons.append(f"crf {encoders.DEFAULT_CRF[codec]:g}, the usual for {codec}")
+    fields = plan_fields(rung, source, reasons)
+    rate = plan_rate(rung, source, fields, reasons)
     gop = max(1, ceil(rate * Fraction(rung.gop_seconds).limit_denominator(1000)))
-    options = encoders.merge(
-        encoders.SPEED_OPTIONS[encoder](rung.speed),
-        encoders.rate_options(encoder, rate_control),
-        encoders.STREAM_OPTIONS[encoder](gop, canvas.colour),
-    )
+    options = _options(rung, draft, gop, canvas, reasons)
+    filters = (*fields, *conform(picture, canvas))
     return VideoRendition(
         stream=source.index,
         codec=codec,
         encoder=encoder,
         options=options,
         codec_tag="hvc1" if codec == "hevc" and container in ("mp4", "mov") else None,
-        filters=(*fields, *conform(picture, canvas)),
-        placement="software",
+        filters=filters,
+        filter_placement=_filter_placement(source, filters, draft, canvas, site, reasons),
+        placement="hardware" if draft.is_gpu else "software",
         width=width,
         height=height,
-        pixel_format=pixel_format,
+        pixel_format=draft.coded,
         sample_aspect_ratio=aspect,
         frame_rate=rate,
         constant_rate=rung.frame_rate is not None,
@@ -91,6 +144,36 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, device: Device) ->
         mirrored=source.mirrored and keeps_rotation,
         **labels(source, default=True),
         reason="; ".join(reasons),
+    )
+
+
+def _filter_placement(
+    source: VideoInfo, filters: tuple[Filter, ...], draft: _Draft, canvas: Canvas, site: Site, reasons: list[str]
+) -> Placement:
+    """Filters go with the encoder; in memory where the GPU can't do all of them."""
+    if not draft.is_gpu:
+        return "software"
+    refusal = site.filter_refusal(source, filters, f"{draft.codec} {canvas.width}×{canvas.height}")
+    if refusal is None:
+        reasons.append("filtered there too")
+        return "hardware"
+    reasons.append(f"filtered in software: {refusal}")
+    return "software"
+
+
+def _options(rung: Rung, draft: _Draft, gop: int, canvas: Canvas, reasons: list[str]) -> dict[str, str]:
+    rate_control = rung.rate_control or encoders.default_rate_control(draft.codec)
+    if rung.rate_control is None:
+        reasons.append(f"crf {encoders.DEFAULT_CRF[draft.codec]:g}, the usual for {draft.codec}")
+    if draft.is_gpu:
+        modes = draft.capability.rate_controls
+        options = encoder_options(draft.encoder, rate_control, rung.speed, gop, canvas.colour, modes)
+        reasons.append(f"{rate_control.mode} as {driver_mode(draft.encoder, rate_control, modes)}")
+        return options
+    return encoders.merge(
+        encoders.SPEED_OPTIONS[draft.encoder](rung.speed),
+        encoders.rate_options(draft.encoder, rate_control),
+        encoders.STREAM_OPTIONS[draft.encoder](gop, canvas.colour),
     )
 
 
@@ -107,8 +190,10 @@ def _picture(source: VideoInfo) -> Picture:
     )
 
 
-def _pixel_format(rung: Rung, codec: str, capability: Capability, source: VideoInfo, reasons: list[str]) -> str:
-    encoder, offered = capability.encoder, capability.pixel_formats
+def _pixel_format(
+    rung: Rung, codec: str, encoder: str, offered: tuple[str, ...], source: VideoInfo, reasons: list[str]
+) -> str:
+    """By the rung's wish and the source's depth: the same wherever it is encoded."""
     if rung.pixel_format is not None:
         if rung.pixel_format not in offered:
             raise UnsupportedSpec(
@@ -144,7 +229,7 @@ def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list
 def _size(
     rung: Rung,
     source: VideoInfo,
-    capability: Capability,
+    draft: _Draft,
     keeps_rotation: bool,
     keeps_shape: bool,
     reasons: list[str],
@@ -173,11 +258,16 @@ def _size(
         width, height = reversed(fitted) if quarter and keeps_rotation else fitted
         aspect = Fraction(1)
         reasons.append(f"scaled to {fitted[0]}×{fitted[1]} to fit {asked}")
-    return *_taken(width, height, capability, reasons), aspect
+    return *_taken(width, height, draft, reasons), aspect
 
 
-def _taken(width: int, height: int, capability: Capability, reasons: list[str]) -> tuple[int, int]:
-    """The size within the encoder's limits: smaller ones are padded, larger ones refused."""
+def _taken(width: int, height: int, draft: _Draft, reasons: list[str]) -> tuple[int, int]:
+    """The size within the limits: larger ones are refused, smaller ones padded (but left to the CPU by a GPU)."""
+    capability = draft.capability
+    if draft.is_gpu:
+        if (refusal := misfit(capability, width, height)) is not None:
+            raise UnsupportedSpec(refusal, stage="plan", encoder=capability.encoder)
+        return width, height
     smallest, largest = capability.min_size or (2, 2), capability.max_size
     if largest is not None and (width > largest[0] or height > largest[1]):
         raise UnsupportedSpec(
@@ -189,80 +279,3 @@ def _taken(width: int, height: int, capability: Capability, reasons: list[str]) 
     if padded != (width, height):
         reasons.append(f"put into {padded[0]}×{padded[1]}, the smallest that {capability.encoder} takes")
     return padded
-
-
-def _colour(picture: Picture, pixel_format: str, reasons: list[str]) -> Colour:
-    """The output's colour tags: the source's, said where it was silent, in limited range."""
-    tags = picture.colour
-    deep = "10" in pixel_format
-    if tags.is_hdr and not deep:
-        reasons.append(f"HDR ({tags.transfer}) tone-mapped to BT.709: 8 bits can't carry it")
-        return Colour(primaries="bt709", transfer="bt709", matrix="bt709", range="tv")
-    mastering = tags.mastering_display if tags.is_hdr else None
-    max_cll = tags.max_cll if tags.is_hdr else None
-    if is_rgb(picture.pixel_format):
-        matrix = "bt2020nc" if tags.primaries == "bt2020" else "bt709"
-        reasons.append(f"RGB to {matrix}, limited range")
-        transfer = tags.transfer if tags.transfer not in (None, "iec61966-2-1", "linear") else "bt709"
-        return Colour(
-            primaries=tags.primaries or "bt709",
-            transfer=transfer,
-            matrix=matrix,
-            range="tv",
-            mastering_display=mastering,
-            max_cll=max_cll,
-        )
-    matrix = picture_matrix(picture)
-    if tags.matrix is None:
-        reasons.append(f"matrix not said: taken as {matrix} by its size")
-    if picture_range(picture) == "pc":
-        unsaid = tags.range is None and is_full_unsaid(picture.pixel_format)
-        reasons.append("full range scaled to limited" + (f" ({picture.pixel_format} is full)" if unsaid else ""))
-    usual: tuple[str | None, str | None] = SDR_COMPANIONS.get(matrix, (None, None))
-    return Colour(
-        primaries=tags.primaries or usual[0],
-        transfer=tags.transfer or usual[1],
-        matrix=matrix,
-        range="tv",
-        mastering_display=mastering,
-        max_cll=max_cll,
-    )
-
-
-First = Literal["top", "bottom"]
-FIRST_SAID: dict[str | None, First] = {"tt": "top", "bt": "top", "bb": "bottom", "tb": "bottom"}
-"""By the file's word: its first letter is the field coded first, the second the one shown first."""
-FIRST_FOUND: dict[str, First | None] = {"progressive": None, "top": "top", "bottom": "bottom"}
-
-
-def _fields(rung: Rung, source: VideoInfo, reasons: list[str]) -> tuple[Filter, ...]:
-    """Whether fields are made into frames. What was measured counts more than what the file says."""
-    said = FIRST_SAID.get(source.field_order)
-    first: First | None = said if source.interlacing is None else FIRST_FOUND[source.interlacing]
-    unflagged: tuple[Filter, ...] = (Retag(progressive=True),) if said else ()
-    if rung.deinterlace == "off":
-        if first or said:
-            reasons.append("interlaced source left as it is, as asked")
-        return unflagged
-    if rung.deinterlace == "on":
-        order = first or said
-        reasons.append(f"deinterlaced as asked ({order or 'unknown'} field first)")
-        return (Deinterlace(field_first=order or "auto"),)
-    if first is None:
-        if said:
-            reasons.append("called interlaced, but its pictures are whole: not deinterlaced")
-        return unflagged
-    bob = rung.deinterlace == "bob"
-    how = "measured" if source.interlacing else "as the file says"
-    reasons.append(f"interlaced, {first} field first ({how}): one frame per {'field' if bob else 'frame'}")
-    return (Deinterlace(field_first=first, bob=bob),)
-
-
-def _rate(rung: Rung, source: VideoInfo, fields: tuple[Filter, ...], reasons: list[str]) -> Fraction:
-    if rung.frame_rate is not None:
-        reasons.append(f"constant {float(rung.frame_rate):.6g} fps as asked")
-        return rung.frame_rate
-    if source.frame_rate is None:
-        reasons.append("source rate unknown: source timing is kept, GOP counted at 25 fps")
-    bob = any(isinstance(step, Deinterlace) and step.bob for step in fields)
-    return (source.frame_rate or ASSUMED_RATE) * (2 if bob else 1)

@@ -25,6 +25,9 @@ class DecodePlan(Facts):
     placement: Placement
     frames: Placement = "software"
     """Where decoded pictures lie: on the GPU when some rendition filters or encodes them there."""
+    profile: str | None = None
+    bit_depth: int = 8
+    """Of what is decoded on a GPU: verdicts on it are by both."""
     reason: str
 
 
