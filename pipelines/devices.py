@@ -58,6 +58,8 @@ class Device(Facts):
     """How many of each kind the kernel lists, such as `{"video": 2, "video-enhance": 2}`."""
     problem: str | None = None
     """Why it can't be used, and what to do about it."""
+    notes: tuple[str, ...] = ()
+    """What is less than it could be."""
 
     def encoder(self, name: str) -> Capability | None:
         """What the encoder called `name` can do here; None when there is none."""

@@ -28,7 +28,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-Stage = Literal["fetch", "open", "probe", "plan", "decode", "filter", "encode", "mux", "verify", "publish", "run"]
+Stage = Literal[
+    "fetch", "open", "probe", "plan", "check", "decode", "filter", "encode", "mux", "verify", "publish", "run"
+]
 LimitCode = Literal[
     "limit_pixels", "limit_streams", "limit_duration", "limit_fps", "limit_work", "limit_output", "limit_size"
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy  # noqa: F401 - probing looks at pictures as arrays: imported once, before children are forked
 from pydantic import BaseModel, ConfigDict
 
+from pipelines.checks import Check, run_check
 from pipelines.devices import Device, Verdict
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
@@ -45,6 +46,13 @@ class RunPayload(PlanPayload):
     folder: Path
 
 
+class CheckPayload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    check: Check
+    node: str
+
+
 def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = Payload.model_validate(payload)
     return probe(task.file, task.limits).model_dump(mode="json")
@@ -72,4 +80,9 @@ def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     return result.model_dump(mode="json")
 
 
-OPS: Mapping[str, Op] = {"probe": _probe, "plan": _plan, "run": _run}
+def _check(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = CheckPayload.model_validate(payload)
+    return run_check(task.check, task.node).model_dump(mode="json")
+
+
+OPS: Mapping[str, Op] = {"probe": _probe, "plan": _plan, "run": _run, "check": _check}

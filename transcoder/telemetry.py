@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from transcoder.gpu_load import Load
 from transcoder.jobs import Job, JobStatus
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -34,6 +35,10 @@ class DeviceLoad(Protocol):
     def slots(self) -> int: ...
     @property
     def busy(self) -> int: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def load(self) -> Load | None: ...
 
 
 class Telemetry:
@@ -67,6 +72,21 @@ class Telemetry:
         )
         self._slots = Gauge("transcoder_slots", "Slots of a device.", ("device",), registry=self._registry)
         self._busy = Gauge("transcoder_slots_busy", "Slots that run something.", ("device",), registry=self._registry)
+        self._ready = Gauge(
+            "transcoder_device_ready", "1 when a device takes tasks.", ("device",), registry=self._registry
+        )
+        self._engines = Gauge(
+            "transcoder_device_engine_busy_ratio",
+            "Share of their time that a GPU's engines of a class are busy.",
+            ("device", "engine"),
+            registry=self._registry,
+        )
+        self._memory = Gauge(
+            "transcoder_device_memory_bytes",
+            "Memory that processes hold on a GPU.",
+            ("device",),
+            registry=self._registry,
+        )
         self._requests = Counter(
             "transcoder_http_requests",
             "HTTP requests that were answered.",
@@ -99,15 +119,25 @@ class Telemetry:
 
     def exposition(self, devices: Iterable[DeviceLoad], jobs: Mapping[tuple[str, JobStatus], int]) -> bytes:
         """The text that Prometheus reads. `jobs`: how many wait or run now, by queue and status."""
-        self._slots.clear()
-        self._busy.clear()
+        for gauge in (self._slots, self._busy, self._ready, self._engines, self._memory):
+            gauge.clear()
         for device in devices:
-            self._slots.labels(device.id).set(device.slots)
-            self._busy.labels(device.id).set(device.busy)
+            self._show_device(device)
         self._jobs.clear()
         for (queue, status), number in jobs.items():
             self._jobs.labels(status.value, self._queue(queue)).inc(number)
         return generate_latest(self._registry)
+
+    def _show_device(self, device: DeviceLoad) -> None:
+        self._slots.labels(device.id).set(device.slots)
+        self._busy.labels(device.id).set(device.busy)
+        self._ready.labels(device.id).set(device.state == "ready")
+        if device.load is None:
+            return
+        for engine, share in device.load.engines.items():
+            self._engines.labels(device.id, engine).set(share)
+        if device.load.memory_bytes is not None:
+            self._memory.labels(device.id).set(device.load.memory_bytes)
 
     def _queue(self, name: str) -> str:
         if name not in self._queues and len(self._queues) >= MAX_QUEUES:

@@ -17,14 +17,15 @@ _PROGRESS_SECONDS = 0.1
 _MAX_WARNINGS = 1000
 _STALL_CHECKS = 4
 
-Op = Literal["probe", "plan", "run"]
+Op = Literal["probe", "plan", "run", "check", "canary"]
 
 
 @dataclass(frozen=True)
 class ChildTask:
     """One piece of work. `payload` is the operation's own, in JSON's types; `stall_seconds` None: no watchdog.
 
-    In a sandbox it reaches, of users' files, only `readable` and the folders `writable`.
+    In a sandbox it reaches, of users' files, only `readable` and the folders `writable`; and of devices only `gpu`, the
+    render node or X display that VAAPI opens.
     """
 
     op: Op
@@ -34,6 +35,7 @@ class ChildTask:
     log_path: Path | None = None
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    gpu: str | None = None
 
 
 @dataclass(frozen=True)

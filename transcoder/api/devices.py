@@ -1,4 +1,4 @@
-"""Devices: what they can do, how busy they are; slots and draining."""
+"""Devices: what they can do, how busy they are; slots, draining, measuring."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DeviceChange(BaseModel):
 
 @router.get("", summary="All devices")
 async def list_devices(service: ServiceOf) -> DeviceList:
-    """Capabilities, slots, how many are busy, whether it is ready or draining."""
+    """Capabilities, slots, how many are busy, the GPU's load; with a problem, what to do about it."""
     return DeviceList(items=service.devices())
 
 
@@ -46,3 +46,9 @@ async def change_device(
 ) -> DeviceState:
     """Fewer slots end nothing that runs; more are used at once."""
     return await service.update_device(device_id, slots=change.slots, draining=change.draining)
+
+
+@router.post("/{device_id}/measure", status_code=202, responses=responses(404, 409), summary="Measure anew")
+async def measure_device(service: ServiceOf, device_id: str) -> DeviceState:
+    """Looks again what a GPU can do, after a new driver or a repair. It takes no tasks until it is `ready` again."""
+    return service.measure_device(device_id)

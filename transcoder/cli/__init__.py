@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from transcoder.cli import demo, inspect, jobs, keys, run, serve
+from transcoder.cli import demo, devices, inspect, jobs, keys, run, serve
 
 app = typer.Typer(
     name="transcoder",
@@ -39,6 +39,7 @@ app.command()(run.run)
 app.command()(inspect.probe)
 app.command()(inspect.plan)
 app.command()(inspect.presets)
+app.command()(devices.devices)
 app.command()(serve.serve)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(keys.app, name="keys")

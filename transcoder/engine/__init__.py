@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from pipelines.devices import Device
 from transcoder.admission import Claim
+from transcoder.gpu_load import Load
 
 StopReason = Literal["cancel", "shutdown", "lost"]
 """`lost`: another process was given the task meanwhile; whatever this one still does counts no more."""
@@ -20,7 +21,10 @@ class DeviceState(Device):
     """A device as it is now. `slots` may have been changed since the start; `busy` may be above it for a while."""
 
     busy: int
-    state: Literal["ready", "draining"]
+    state: Literal["ready", "draining", "measuring", "unusable"]
+    """Only a ready one is given tasks. Unusable: `problem` says why."""
+    load: Load | None = None
+    """What all processes that the service can see do on the GPU; None where it is not known."""
 
 
 class Stop:
@@ -58,6 +62,9 @@ class Engine(Protocol):
         """Whether the engine does its work."""
 
     def devices(self) -> tuple[DeviceState, ...]: ...
+
+    def set_device(self, device: Device, *, measuring: bool) -> None:
+        """Tells anew what a device can do; while it is measured nothing starts on it."""
 
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         """Changes what is given. Fewer slots stop nothing that runs. DeviceNotFound for an unknown id."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -30,11 +31,20 @@ class _Slots:
     device: Device
     count: int
     draining: bool = False
+    measuring: bool = False
     busy: int = 0
 
     @property
     def free(self) -> int:
-        return 0 if self.draining else max(0, self.count - self.busy)
+        return max(0, self.count - self.busy) if self.condition == "ready" else 0
+
+    @property
+    def condition(self) -> Literal["ready", "draining", "measuring", "unusable"]:
+        if self.device.problem is not None:
+            return "unusable"
+        if self.measuring:
+            return "measuring"
+        return "draining" if self.draining else "ready"
 
     @property
     def state(self) -> DeviceState:
@@ -42,7 +52,7 @@ class _Slots:
             **{name: getattr(self.device, name) for name in Device.model_fields if name != "slots"},
             slots=self.count,
             busy=self.busy,
-            state="draining" if self.draining else "ready",
+            state=self.condition,
         )
 
 
@@ -97,6 +107,11 @@ class LocalEngine:
 
     def devices(self) -> tuple[DeviceState, ...]:
         return tuple(slots.state for slots in self._slots.values())
+
+    def set_device(self, device: Device, *, measuring: bool) -> None:
+        slots = self._slots.setdefault(device.id, _Slots(device, device.slots))
+        slots.device, slots.measuring = device, measuring
+        self.wake()
 
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         async with self._placing:
