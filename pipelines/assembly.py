@@ -19,6 +19,10 @@ from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.covers import Cover, read_cover
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
 from pipelines.graph import VideoGraph
+from pipelines.hardware import HELD_FRAMES, Gpu, decode_work, decoder_context
+from pipelines.hardware_decode import DecodeWatch
+from pipelines.hardware_encode import HardwareEncoder, encode_work
+from pipelines.hardware_graph import HardwareGraph
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.metadata import clipped_chapters
@@ -52,8 +56,10 @@ class Assembly:
         folder: Path,
         limits: Limits,
         stack: ExitStack,
+        gpu: Gpu | None = None,
     ) -> None:
-        self.file = file
+        self.file, self.gpu = file, gpu
+        self.decode = {decode.stream: decode for decode in plan.decode}
         self.plan, self.source, self.container, self.limits = plan, source, container, limits
         self.warnings = WarningLog(plan.warnings)
         start = Fraction(round(plan.start_seconds * 1_000_000), 1_000_000)
@@ -88,12 +94,12 @@ class Assembly:
         for stream, channels in video_frames.items():
             info = next(track for track in self.source.video if track.index == stream)
             av_stream: Any = self.container.streams[stream]
-            av_stream.codec_context.thread_type = "AUTO"
+            context, watch = self._decoder(info, av_stream)
             step = round(1 / (info.frame_rate or 25) / av_stream.time_base)
             packets = self._channel(stream)
             decoder = VideoDecoder(
                 av_stream, self.video_tracks[stream], packets, channels, self.span, self.limits, self.warnings, step,
-                slots_only=self.source.format in SLOT_FORMATS,
+                slots_only=self.source.format in SLOT_FORMATS, context=context, watch=watch,
             )  # fmt: skip
             self.states.append(decoder.state)
             self.threads.append(decoder)
@@ -103,6 +109,15 @@ class Assembly:
             )
             self.states.append(worker.state)
             self.threads.append(worker)
+
+    def _decoder(self, info: VideoInfo, stream: Any) -> tuple[Any, DecodeWatch | None]:
+        """What decodes a video track, and who watches it where that is a GPU."""
+        decode = self.decode[info.index]
+        if self.gpu is None or decode.placement == "software":
+            stream.codec_context.thread_type = "AUTO"
+            return stream.codec_context, None
+        work = decode_work(self.gpu, info)
+        return decoder_context(self.gpu, decode, stream), DecodeWatch(work, decode, self.warnings)
 
     @property
     def streams(self) -> list[int]:
@@ -118,13 +133,15 @@ class Assembly:
     def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any]:
         info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
         stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
-        graph = VideoGraph(rendition, stream_time_base, info.sample_aspect_ratio)
+        graph = self._graph(rendition, stream_time_base, info)
         container = _container(writer)
         time_base = encoder_time_base(rendition, graph.time_base, container.time_base_denominator)
-        stream = writer.add(rendition, self.container, time_base)
-        encoder = VideoEncoder(stream, rendition, time_base)
+        encoder = self._encoder(rendition, writer, time_base)
         frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
-        frames: Channel[Any] = Channel(max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes)))
+        held = max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes))
+        if self.decode[rendition.stream].frames == "hardware":
+            held = HELD_FRAMES
+        frames: Channel[Any] = Channel(held)
         self.channels.append(frames)
         track = self.video_tracks.setdefault(rendition.stream, TrackState(rendition.stream, "video"))
         worker = VideoWorker(
@@ -134,6 +151,20 @@ class Assembly:
         self.tally.encoders[key], self.tally.workers[key] = encoder, worker
         self.threads.append(worker)
         return frames
+
+    def _graph(self, rendition: VideoRendition, time_base: Fraction, info: VideoInfo) -> VideoGraph:
+        places = (self.decode[rendition.stream].frames, rendition.filter_placement, rendition.placement)
+        if self.gpu is None or "hardware" not in places:
+            return VideoGraph(rendition, time_base, info.sample_aspect_ratio)
+        work = decode_work(self.gpu, info, "filter")
+        return HardwareGraph(rendition, time_base, info.sample_aspect_ratio, self.gpu, work)
+
+    def _encoder(self, rendition: VideoRendition, writer: Writer, time_base: Fraction) -> VideoEncoder:
+        stream = writer.add(rendition, self.container, time_base, self.gpu)
+        if self.gpu is None or rendition.placement == "software":
+            return VideoEncoder(stream, rendition, time_base)
+        on_open = writer.opened if self.gpu.graphs else None
+        return HardwareEncoder(stream, rendition, time_base, encode_work(self.gpu, rendition), on_open=on_open)
 
     def _add_audio(self, key: tuple[str, int], rendition: AudioRendition, writer: Writer) -> AudioTarget:
         priming = _container(writer).signals_priming

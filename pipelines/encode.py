@@ -8,6 +8,7 @@ from typing import Any
 
 import av
 from av.audio.frame import AudioFrame
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer, OutputContainer
 from av.packet import Packet
 from av.video.frame import PictureType, VideoFrame
@@ -36,17 +37,32 @@ def encoder_time_base(rendition: VideoRendition, source: Fraction, container_den
 
 def add_video_stream(container: OutputContainer, rendition: VideoRendition, time_base: Fraction) -> Any:
     """An opened video stream; EncoderRejected when the encoder refuses or ignores an option."""
+    stream = configure_video_stream(container, rendition, time_base, pixel_format=rendition.pixel_format)
+    open_encoder(stream.codec_context, rendition.encoder)
+    return stream
+
+
+def configure_video_stream(
+    container: OutputContainer,
+    rendition: VideoRendition,
+    time_base: Fraction,
+    *,
+    pixel_format: str,
+    hwaccel: HWAccel | None = None,
+) -> Any:
+    """A video stream whose encoder is not open yet. `pixel_format`: that of its frames, or the kind of surfaces."""
     stream: Any = container.add_stream(
         rendition.encoder,
         rate=rendition.frame_rate,
         options=dict(rendition.options),
+        hwaccel=hwaccel,
         width=rendition.width,
         height=rendition.height,
         bit_rate_tolerance=4_000_000,
         time_base=time_base,
     )
     context = stream.codec_context
-    context.pix_fmt = rendition.pixel_format
+    context.pix_fmt = pixel_format
     context.sample_aspect_ratio = rendition.sample_aspect_ratio
     colour = rendition.colour
     context.color_primaries = PRIMARIES.get(colour.primaries or "", 2)
@@ -64,7 +80,6 @@ def add_video_stream(container: OutputContainer, rendition: VideoRendition, time
         stream.set_display_rotation(turn, hflip=rendition.mirrored)
     if rendition.codec_tag is not None:
         context.codec_tag = rendition.codec_tag
-    open_encoder(context, rendition.encoder)
     return stream
 
 
@@ -99,6 +114,11 @@ def open_encoder(context: Any, encoder: str) -> None:
         raise EncoderRejected(
             f"{encoder} refused its settings: {error}", stage="encode", encoder=encoder, options=dict(context.options)
         ) from error
+    refuse_unused(context, encoder)
+
+
+def refuse_unused(context: Any, encoder: str) -> None:
+    """EncoderRejected for options that the opened encoder left unused."""
     if context.options:
         unused = ", ".join(f"{key}={value}" for key, value in context.options.items())
         raise EncoderRejected(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -118,13 +118,19 @@ def is_about_fields(step: Filter) -> bool:
 class Chain:
     """One linear FFmpeg graph: a source, the steps, a sink."""
 
-    def __init__(self, source: Step, steps: list[Step], sink: str) -> None:
+    def __init__(
+        self, source: Step, steps: list[Step], sink: str, *, surface: VideoFrame | None = None, device: Any = None
+    ) -> None:
+        """`surface`: one of the frames to come, where they lie on a GPU. `device`: the GPU that is uploaded to."""
         self.graph = Graph()
         self.graph.threads = 0
-        self._source = self.graph.add(source[0], **source[1])
+        graph: Any = self.graph
+        on_gpu = {} if surface is None else {"hw_frames": surface}
+        self._source = graph.add(source[0], **on_gpu, **source[1])
         node: FilterContext = self._source
         for name, options in steps:
-            following = self.graph.add(name, **options)
+            uploads = {"hw_device": device} if name == "hwupload" else {}
+            following = graph.add(name, **uploads, **options)
             node.link_to(following)
             node = following
         self._sink = self.graph.add(sink)
@@ -178,36 +184,44 @@ class VideoGraph:
             yield from chain.push(None)
 
     def _build(self, frame: VideoFrame, key: tuple[Any, ...]) -> Chain:
+        # a chain without steps still gives each rendition a frame of its own, whose times it may set
+        steps = self._steps(frame, self._filters(frame, key))
+        return Chain(("buffer", self._source(frame)), steps or [("null", {})], "buffersink")
+
+    def _filters(self, frame: VideoFrame, key: tuple[Any, ...]) -> tuple[Filter, ...]:
+        """The plan's for pictures like the first, else those that fit the picture into the rendition."""
         if self._planned is None:
             self._planned = key
-        filters = self._rendition.filters
-        sar = frame.opaque if isinstance(frame.opaque, Fraction) else self._sar
-        if key != self._planned:
-            picture = picture_of(frame, sar)
-            filters = (*self._fields, *conform(picture, self._rendition.canvas))
-        steps = [
-            step
-            for planned in filters
-            if not self._is_idle(planned, frame)
-            for step in VIDEO_STEPS[type(planned)](planned)
-        ]
-        source = {
+        if key == self._planned:
+            return self._rendition.filters
+        return (*self._fields, *conform(picture_of(frame, self._aspect(frame)), self._rendition.canvas))
+
+    def _aspect(self, frame: VideoFrame) -> Fraction:
+        return frame.opaque if isinstance(frame.opaque, Fraction) else self._sar
+
+    def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> list[Step]:
+        return software_steps([planned for planned in filters if not is_idle(planned, frame, frame.format.name)])
+
+    def _source(self, frame: VideoFrame) -> dict[str, str]:
+        return {
             "video_size": f"{frame.width}x{frame.height}",
             "pix_fmt": frame.format.name,
             "time_base": str(self._source_time_base),
-            "pixel_aspect": str(sar),
+            "pixel_aspect": str(self._aspect(frame)),
             "colorspace": str(int(frame.colorspace)),
             "range": str(int(frame.color_range)),
         }
-        # a chain without steps still gives each rendition a frame of its own, whose times it may set
-        return Chain(("buffer", source), steps or [("null", {})], "buffersink")
 
-    @staticmethod
-    def _is_idle(step: Filter, frame: VideoFrame) -> bool:
-        """A scale that changes nothing would still copy every frame."""
-        return (
-            isinstance(step, Scale)
-            and (step.width, step.height, step.pixel_format) == (frame.width, frame.height, frame.format.name)
-            and step.in_range == step.out_range
-            and step.in_matrix == step.out_matrix
-        )
+
+def software_steps(filters: Sequence[Filter]) -> list[Step]:
+    return [step for planned in filters for step in VIDEO_STEPS[type(planned)](planned)]
+
+
+def is_idle(step: Filter, frame: VideoFrame, pixel_format: str) -> bool:
+    """A scale that changes nothing would still copy every frame. `pixel_format`: the frame's, or its surface's."""
+    return (
+        isinstance(step, Scale)
+        and (step.width, step.height, step.pixel_format) == (frame.width, frame.height, pixel_format)
+        and step.in_range == step.out_range
+        and step.in_matrix == step.out_matrix
+    )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 
 from pipelines.errors import BadInput, LimitExceeded, OutOfMemory, Truncated
@@ -48,12 +49,12 @@ class LocalFile:
 
 
 @contextmanager
-def open_input(file: LocalFile, limits: Limits) -> Iterator[InputContainer]:
-    """An opened input, closed at the end. Its decoders refuse pictures beyond the limit.
+def open_input(file: LocalFile, limits: Limits, *, hwaccel: HWAccel | None = None) -> Iterator[InputContainer]:
+    """An opened input, closed at the end. Its decoders refuse pictures beyond the limit, and use `hwaccel` if given.
 
     Raises BadInput, Truncated, LimitExceeded (limit_streams, limit_pixels) or OutOfMemory, at stage `open`.
     """
-    container = _open_checked(file, limits)
+    container = _open_checked(file, limits, hwaccel)
     try:
         yield container
     finally:
@@ -114,7 +115,7 @@ def _descriptor(file: LocalFile) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _open_checked(file: LocalFile, limits: Limits) -> InputContainer:
+def _open_checked(file: LocalFile, limits: Limits, hwaccel: HWAccel | None) -> InputContainer:
     with _descriptor(file) as descriptor:
         demuxer = sniff(descriptor)
         if demuxer in (Demuxer.PNG, Demuxer.APNG):
@@ -123,7 +124,7 @@ def _open_checked(file: LocalFile, limits: Limits) -> InputContainer:
             check_pixels(width, height, limits)
         size = os.fstat(descriptor).st_size
     options = {"max_streams": str(limits.max_streams + 1), "probesize": str(PROBE_BYTES), **decoder_options(limits)}
-    container = _open(file, demuxer, options)
+    container = _open(file, demuxer, options, hwaccel=hwaccel)
     try:
         _check_streams(container, limits)
         if _incomplete(container):
@@ -132,11 +133,11 @@ def _open_checked(file: LocalFile, limits: Limits) -> InputContainer:
                 container.close()
                 options["probesize"] = str(PATIENT_PROBE_BYTES)
                 options["analyzeduration"] = str(PATIENT_PROBE_MICROSECONDS)
-                container = _open(file, demuxer, options)
+                container = _open(file, demuxer, options, hwaccel=hwaccel)
                 _check_streams(container, limits)
         if demuxer in RAW_VIDEO and (rate := _own_rate(container)) is not None:
             container.close()
-            container = _open(file, demuxer, {**options, "framerate": str(rate)})
+            container = _open(file, demuxer, {**options, "framerate": str(rate)}, hwaccel=hwaccel)
         for stream in container.streams.video:
             if stream.codec_context is not None:
                 check_pixels(stream.codec_context.width, stream.codec_context.height, limits, stream=stream.index)
@@ -147,7 +148,14 @@ def _open_checked(file: LocalFile, limits: Limits) -> InputContainer:
     return container
 
 
-def _open(file: LocalFile, demuxer: Demuxer, options: dict[str, str], *, count_streams: bool = True) -> InputContainer:
+def _open(
+    file: LocalFile,
+    demuxer: Demuxer,
+    options: dict[str, str],
+    *,
+    count_streams: bool = True,
+    hwaccel: HWAccel | None = None,
+) -> InputContainer:
     with _descriptor(file) as descriptor:
         try:
             return av.open(
@@ -161,6 +169,7 @@ def _open(file: LocalFile, demuxer: Demuxer, options: dict[str, str], *, count_s
                     **options,
                 },
                 metadata_errors="replace",
+                hwaccel=hwaccel,
             )
         except av.error.MemoryError as error:
             # what FFmpeg says when a file has more tracks than max_streams, when damage reads as a huge size, and when

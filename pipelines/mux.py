@@ -16,7 +16,9 @@ from av.stream import Disposition
 
 from pipelines import encode
 from pipelines.covers import ATTACHMENTS
-from pipelines.errors import BadInput, DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
+from pipelines.errors import BadInput, DeviceUnsupported, DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
+from pipelines.hardware import Gpu
+from pipelines.hardware_encode import add_hardware_stream
 from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
 from pipelines.source import Chapter
@@ -46,13 +48,24 @@ class Writer:
         self._container = av.open(
             str(self.path.absolute()), "w", format=plan.muxer, container_options=dict(plan.muxer_options)
         )
-        self._closed = False
+        self._closed = self._started = False
+        self._unopened = 0
+        self._chapters: tuple[Chapter, ...] | None = None
+        self._early: list[Packet[Any]] = []
 
-    def add(self, rendition: RenditionPlan, source: InputContainer, time_base: Fraction | None) -> Any:
-        """The opened output stream of one rendition."""
+    def add(
+        self, rendition: RenditionPlan, source: InputContainer, time_base: Fraction | None, gpu: Gpu | None = None
+    ) -> Any:
+        """The output stream of one rendition. It is open, but for encoders that open with their first frame."""
         if isinstance(rendition, VideoRendition):
             assert time_base is not None
-            stream: Any = encode.add_video_stream(self._container, rendition, time_base)
+            stream: Any
+            if rendition.placement == "hardware":
+                assert gpu is not None
+                stream, is_open = add_hardware_stream(self._container, rendition, time_base, gpu)
+                self._unopened += not is_open
+            else:
+                stream = encode.add_video_stream(self._container, rendition, time_base)
         elif isinstance(rendition, AudioRendition):
             stream = encode.add_audio_stream(self._container, rendition)
         elif isinstance(rendition, CopyRendition):
@@ -88,7 +101,26 @@ class Writer:
         self.bytes += len(data)
 
     def start(self, chapters: tuple[Chapter, ...] = ()) -> None:
-        """Writes the header."""
+        """Writes the header, as soon as all encoders are open: it holds their own headers."""
+        with self._lock:
+            self._chapters = chapters
+            self._begin()
+
+    def opened(self) -> None:
+        """One more encoder has opened."""
+        with self._lock:
+            self._unopened -= 1
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._unopened or self._chapters is None:
+            return
+        self._write_header(self._chapters)
+        self._started = True
+        early, self._early = self._early, []
+        self._mux(early)
+
+    def _write_header(self, chapters: tuple[Chapter, ...]) -> None:
         self._container.metadata.update(self.plan.metadata)
         if self.plan.chapters == "comments":
             self._container.metadata.update(chapter_comments(chapters))
@@ -104,11 +136,17 @@ class Writer:
             raise output_error(error, self.plan.path) from error
 
     def write(self, packets: list[Packet[Any]]) -> None:
+        with self._lock:
+            if self._started:
+                self._mux(packets)
+            else:
+                self._early += packets
+
+    def _mux(self, packets: list[Packet[Any]]) -> None:
         try:
-            with self._lock:
-                for packet in packets:
-                    self.bytes += packet.size
-                    self._container.mux_one(packet)
+            for packet in packets:
+                self.bytes += packet.size
+                self._container.mux_one(packet)
         except MUX_ERRORS as error:
             raise output_error(error, self.plan.path) from error
 
@@ -117,6 +155,10 @@ class Writer:
         if self._closed:
             return
         self._closed = True
+        if self._unopened and self._chapters is not None:
+            # in software it would be an empty track, or an error of the input: let it be tried there
+            self._container.close()
+            raise DeviceUnsupported("no picture came to open the GPU's encoder with", stage="encode")
         try:
             self._container.close()
         except MUX_ERRORS as error:

@@ -120,13 +120,14 @@ def orientation(frame: Any) -> tuple[int, bool]:
 
 
 def picture_of(frame: Any, sample_aspect_ratio: Fraction) -> Picture:
-    """A decoded frame as conversions see it."""
+    """A decoded frame as conversions see it; of one on a GPU, what its surface holds."""
     rotation, mirrored = orientation(frame)
+    held = frame.sw_format or frame.format
     return Picture(
         width=frame.width,
         height=frame.height,
-        pixel_format=frame.format.name,
-        bit_depth=frame.format.components[0].bits,
+        pixel_format=held.name,
+        bit_depth=held.components[0].bits,
         sample_aspect_ratio=sample_aspect_ratio,
         rotation=rotation,
         mirrored=mirrored,

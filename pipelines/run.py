@@ -15,7 +15,8 @@ from pipelines.completeness import check_complete
 from pipelines.demux import Demuxer
 from pipelines.earlier_cues import earlier_cues
 from pipelines.errors import Cancelled, OutOfMemory
-from pipelines.input import LocalFile, open_input
+from pipelines.hardware import open_gpu, open_source
+from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
@@ -41,8 +42,9 @@ def run(
     A PipelineError is raised when it can't be done; what `folder` then holds is worthless.
     """
     with ExitStack() as stack:
-        container = stack.enter_context(open_input(file, limits))
-        parts = Assembly(plan, source, file, container, folder, limits, stack)
+        gpu = open_gpu(plan)
+        container = stack.enter_context(open_source(gpu, plan, source, file, limits))
+        parts = Assembly(plan, source, file, container, folder, limits, stack, gpu)
         demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
         _Run(parts, demuxer).work(on_progress, cancelled or threading.Event())
         for writer in parts.writers:

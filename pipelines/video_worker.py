@@ -15,6 +15,7 @@ from pipelines.containers import Durations
 from pipelines.encode import VideoEncoder
 from pipelines.errors import LimitExceeded
 from pipelines.graph import VideoGraph
+from pipelines.hardware_decode import DecodeWatch
 from pipelines.limits import Limits
 from pipelines.mux import Writer
 from pipelines.picture_facts import AspectWatch
@@ -44,10 +45,13 @@ class VideoDecoder:
         default_step: int,
         *,
         slots_only: bool,
+        context: Any = None,
+        watch: DecodeWatch | None = None,
     ) -> None:
-        """`slots_only`: packets say when a frame is due, not which."""
+        """`slots_only`: packets say when a frame is due, not which. `context`, `watch`: of a decoder on a GPU."""
         self.state = state
-        self._context = stream.codec_context
+        self._context = context or stream.codec_context
+        self._watch = watch
         self._time_base: Fraction = stream.time_base
         self._packets, self._frames = packets, frames
         self._span, self._limits, self._warnings = span, limits, warnings
@@ -65,6 +69,8 @@ class VideoDecoder:
             self._decode(None)
         if self._waiting is not None:
             self._put(*self._waiting)
+        if self._watch is not None and not self.state.done:
+            self._watch.finish()
         for channel in self._frames:
             channel.close()
 
@@ -75,6 +81,8 @@ class VideoDecoder:
         try:
             frames = self._context.decode(packet)
         except av.error.FFmpegError as error:
+            if self._watch is not None:
+                self._watch.failed(error)
             if not is_packets_fault(error):
                 raise
             if self._slots:
@@ -83,6 +91,8 @@ class VideoDecoder:
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
             self._warnings.add("decode_error", f"video packets that could not be decoded: {error}", at)
             return
+        if self._watch is not None:
+            self._watch.saw(packet, frames)
         if frames:
             self._aspect.tell(frames, self._context.sample_aspect_ratio)
         for frame in frames:

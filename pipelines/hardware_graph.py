@@ -1,0 +1,148 @@
+"""Filter graphs that touch a GPU: pictures are moved where decoder, filters and encoder lie apart, and nowhere else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.video.frame import VideoFrame
+
+from pipelines.conform import picture_range
+from pipelines.errors import DeviceUnsupported
+from pipelines.filters import Deinterlace, Filter
+from pipelines.graph import Chain, Step, VideoGraph, is_idle, software_steps
+from pipelines.hardware import Gpu
+from pipelines.hardware_encoders import API_OF
+from pipelines.hardware_errors import Work
+from pipelines.hardware_filters import (
+    SURFACE_OF,
+    TO_QSV,
+    download,
+    hardware_names,
+    hardware_steps,
+    surface_for,
+    upload,
+)
+from pipelines.picture_facts import picture_of
+from pipelines.rendition import VideoRendition
+
+MOST_NEIGHBOURS = 8
+"""What FFmpeg lets a driver ask for when it deinterlaces one picture."""
+
+
+def is_on_gpu(frame: VideoFrame) -> bool:
+    return frame.format.name == "vaapi"
+
+
+class HardwareGraph(VideoGraph):
+    """A VideoGraph some part of which is on a GPU. Its failures are DeviceErrors of the stage `filter`.
+
+    Intel's deinterlacers look at neighbours of a picture, and FFmpeg drops the pictures that lack them: the first one
+    is given again until something comes out, and the last one until it has come out.
+    """
+
+    def __init__(
+        self, rendition: VideoRendition, time_base: Fraction, sample_aspect_ratio: Fraction, gpu: Gpu, work: Work
+    ) -> None:
+        super().__init__(rendition, time_base, sample_aspect_ratio)
+        self._gpu, self._work = gpu, work
+        self._began = False
+        self._looks_around = rendition.filter_placement == "hardware" and any(
+            isinstance(step, Deinterlace) for step in rendition.filters
+        )
+        self._by_field = self.time_base != time_base
+        self._newest: VideoFrame | None = None
+        self._reached: int | None = None
+
+    def push(self, frame: VideoFrame) -> Iterator[VideoFrame]:
+        try:
+            fed = self._fed(frame) if self._looks_around else super().push(frame)
+            for filtered in fed:
+                self._began = True
+                yield filtered
+        except av.error.FFmpegError as error:
+            raise self._work.failed(error, threading.get_ident(), began=self._began) from error
+
+    def flush(self) -> Iterator[VideoFrame]:
+        try:
+            yield from self._last_ones()
+            yield from super().flush()
+        except av.error.FFmpegError as error:
+            raise self._work.failed(error, threading.get_ident(), began=self._began) from error
+
+    def _fed(self, frame: VideoFrame) -> Iterator[VideoFrame]:
+        is_first = self._chain is None
+        self._newest = frame
+        filtered = list(super().push(frame))
+        chain = self._chain
+        assert chain is not None
+        for _ in range(MOST_NEIGHBOURS if is_first else 0):
+            if filtered:
+                break
+            filtered = list(chain.push(frame))
+        yield from self._risen(filtered)
+
+    def _last_ones(self) -> Iterator[VideoFrame]:
+        chain, newest = self._chain, self._newest
+        self._newest = None
+        if chain is None or newest is None or self._by_field:
+            return  # by field FFmpeg hands out the last one itself
+        for _ in range(MOST_NEIGHBOURS):
+            if self._reached is not None and newest.pts is not None and self._reached >= newest.pts:
+                return
+            yield from self._risen(chain.push(newest))
+
+    def _risen(self, filtered: Iterator[VideoFrame] | Sequence[VideoFrame]) -> Iterator[VideoFrame]:
+        """Each picture once, though it was given more than once."""
+        for frame in filtered:
+            if self._reached is None or frame.pts is None or frame.pts > self._reached:
+                self._reached = frame.pts
+                yield frame
+
+    def _build(self, frame: VideoFrame, key: tuple[Any, ...]) -> Chain:
+        steps = self._steps(frame, self._filters(frame, key))
+        on_gpu = is_on_gpu(frame)
+        return Chain(
+            ("buffer", self._source(frame)),
+            steps or [("null", {})],
+            "buffersink",
+            surface=frame if on_gpu else None,
+            device=self._gpu.context,
+        )
+
+    def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> list[Step]:
+        rendition, on_gpu = self._rendition, is_on_gpu(frame)
+        held = frame.sw_format.name if on_gpu and frame.sw_format is not None else frame.format.name
+        wanted = [step for step in filters if not is_idle(step, frame, held)]
+        encodes = rendition.placement == "hardware"
+        steps: list[Step] = []
+        if rendition.filter_placement == "hardware":
+            self._check(wanted)
+            if not on_gpu:
+                picture = picture_of(frame, self._aspect(frame))
+                steps += upload(surface_for(held, picture.bit_depth), picture_range(picture))
+            steps += hardware_steps(wanted)
+            if not encodes:
+                steps += [
+                    *download(SURFACE_OF[rendition.pixel_format]),
+                    ("format", {"pix_fmts": rendition.pixel_format}),
+                ]
+        else:
+            if on_gpu and (wanted or not encodes):
+                steps += download(held)
+                on_gpu = False
+            steps += software_steps(wanted)
+            if encodes and not on_gpu and self._gpu.graphs:
+                steps += upload(rendition.pixel_format, None)
+        if encodes and self._gpu.graphs and API_OF[rendition.encoder] == "qsv":
+            steps += TO_QSV
+        return steps
+
+    def _check(self, wanted: Sequence[Filter]) -> None:
+        """What the plan asks for is possible; a picture that changes may ask for something else."""
+        for step in wanted:
+            if hardware_names(step) is None:
+                raise self._work.error(DeviceUnsupported, f"a picture needs {step.kind}, which the GPU can't do")
