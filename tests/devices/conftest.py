@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.softva.build import Unavailable, build, enter
+from tests.softva.build import Unavailable, build, enter, preloaded
 from tests.softva.log import Log
 from tests.softva.rig import ARC_A380, UHD_770, Rig
 
+# before `enter` sets it for processes to come
+_preloaded = preloaded()
 _folder = Path(tempfile.mkdtemp(prefix="softva-"))
 
 
@@ -33,6 +35,7 @@ def _why_not() -> str | None:
 
 
 _reason = _why_not()
+_no_qsv = None if _preloaded else "QSV needs softva from the start: python -m tests.softva pytest tests/devices"
 
 
 def pytest_unconfigure() -> None:
@@ -41,18 +44,19 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if _reason is None or item.get_closest_marker("vaapi") is None:
-        return
-    if os.environ.get("REQUIRE_DEVICE") == "vaapi":
-        pytest.fail(f"{_reason}, and REQUIRE_DEVICE=vaapi is set", pytrace=False)
-    pytest.skip(_reason)
+    missing = {"vaapi": _reason, "qsv": _reason or _no_qsv}
+    for marker, reason in missing.items():
+        if reason is None or item.get_closest_marker(marker) is None:
+            continue
+        if os.environ.get("REQUIRE_DEVICE") == "vaapi":
+            pytest.fail(f"{reason}, and REQUIRE_DEVICE=vaapi is set", pytrace=False)
+        pytest.skip(reason)
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Generator[Rig, None, None]:
     """A machine with a UHD 770 (renderD128) and an Arc A380 (renderD129), both able to do all that softva can."""
-    log = Log(_folder / "log")
-    machine = Rig(tmp_path / "machine", (UHD_770, ARC_A380), _folder / "settings", log)
+    machine = Rig(tmp_path / "machine", (UHD_770, ARC_A380), _folder)
     yield machine
     machine.close()
 

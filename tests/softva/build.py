@@ -46,24 +46,35 @@ def build() -> Path:
     return built
 
 
+def environment(built: Path) -> dict[str, str]:
+    """What makes softva the VA-API driver of a process that starts with it."""
+    return {
+        "LD_PRELOAD": str(built / "softva_node.so"),
+        "LIBVA_DRIVERS_PATH": str(built),
+        "LIBVA_DRIVER_NAME": "softva",
+        "LIBVA_MESSAGING_LEVEL": "0",
+    }
+
+
+def preloaded() -> bool:
+    """Whether this process started in such an environment: only then does QSV work in it."""
+    return "softva_node.so" in os.environ.get("LD_PRELOAD", "")
+
+
 def enter(built: Path, folder: Path) -> None:
     """Makes softva the VA-API driver of this process and its children; its log and settings lie in `folder`.
 
     Once for a process: fork servers keep the environment that they started with. Unavailable when libva is loaded
     already, since its calls are bound for good then.
     """
-    node_library = built / "softva_node.so"
-    preloaded = str(node_library) in os.environ.get("LD_PRELOAD", "")
-    if not preloaded and "libva-drm" in Path("/proc/self/maps").read_text():
+    if not preloaded() and "libva-drm" in Path("/proc/self/maps").read_text():
         raise Unavailable("libva was loaded before softva: run tests/devices by themselves")
+    os.environ |= environment(built)
     os.environ |= {
-        "LD_PRELOAD": str(node_library),
-        "LIBVA_DRIVERS_PATH": str(built),
-        "LIBVA_DRIVER_NAME": "softva",
-        "LIBVA_MESSAGING_LEVEL": "0",
         "SOFTVA_LOG": str(folder / "log"),
         "SOFTVA_CONFIG": str(folder / "settings"),
+        "SOFTVA_ROOT": str(folder / "machine"),
     }
     (folder / "settings").mkdir(exist_ok=True)
     # LD_PRELOAD is for processes to come; this one binds libva's calls when PyAV is imported
-    ctypes.CDLL(str(node_library), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(built / "softva_node.so"), mode=ctypes.RTLD_GLOBAL)

@@ -68,16 +68,23 @@ def _link(link: Path, target: Path) -> None:
 
 @dataclass
 class Rig:
-    """A machine whose GPUs softva plays. `root` is what discovery takes for `/`."""
+    """A machine whose GPUs softva plays. `root` is what discovery takes for `/`.
+
+    `folder` has the log, the settings and a link to the machine that is there now: processes that run longer than a
+    test know only this folder.
+    """
 
     root: Path
     gpus: tuple[Gpu, ...]
-    settings: Path
-    log: Log
+    folder: Path
+    log: Log = field(init=False)
     _set: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         plug(self.root, self.gpus)
+        self.log = Log(self.folder / "log")
+        self.settings = self.folder / "settings"
+        (self.folder / "machine").symlink_to(self.root)
         for gpu in self.gpus:
             self.set(gpu.node, SOFTVA_DEVICE_ID=f"{gpu.device_id:#06x}")
 
@@ -97,5 +104,6 @@ class Rig:
         self.set(node, SOFTVA_FAIL=rules)
 
     def close(self) -> None:
+        (self.folder / "machine").unlink()
         for gpu in self.gpus:
             (self.settings / gpu.node).unlink()
