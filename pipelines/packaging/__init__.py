@@ -1,0 +1,1 @@
+"""Ladders for adaptive players: segments, playlists and manifests (HLS, DASH, CMAF)."""
