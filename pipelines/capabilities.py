@@ -5,7 +5,7 @@ Each check is for a process of its own, so that a driver that crashes or hangs c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import av
@@ -105,6 +105,7 @@ def unmeasured(found: Found, slots: int, support: Support) -> Device:
         generation=found.generation,
         engines=found.engines,
         problem=found.problem or (None if support.vaapi else NO_VAAPI),
+        notes=() if support.graphs or not support.vaapi else (NO_GRAPHS,),
     )
 
 
@@ -173,7 +174,3 @@ def _capability(check: Any, result: CheckResult) -> Capability:
         min_size=result.min_size,
         max_size=result.max_size,
     )
-
-
-def usable(devices: Iterable[Device]) -> tuple[Device, ...]:
-    return tuple(device for device in devices if device.problem is None)
