@@ -48,6 +48,7 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, site: Site) -> Vid
                 stage="plan",
                 device=site.device.id,
                 codec=codec,
+                refusals=[each.model_dump(mode="json") for each in site.refusals],
             )
     if own is None:
         raise UnsupportedSpec(f"this FFmpeg has no {encoder}", stage="plan", encoder=encoder)

@@ -38,6 +38,7 @@ class Access(enum.IntFlag):
     IOCTL_DEV = 1 << 15
 
 
+LIST = Access.READ_DIR
 READ = Access.READ_FILE | Access.READ_DIR
 WORK = (
     READ
@@ -62,7 +63,7 @@ _SINCE = {
 }
 """The version of the interface that brought each right."""
 _NETWORK_SINCE, _NO_TCP = 4, 0b11
-_SCOPES_SINCE, _ALL_SCOPES = 6, 0b11
+_SCOPES_SINCE, _SOCKETS, _SIGNALS = 6, 0b01, 0b10
 """Neither TCP's bind nor connect; no abstract UNIX sockets of others, no signals to others."""
 
 
@@ -88,21 +89,22 @@ def abi() -> int:
     return max(0, version)
 
 
-def restrict(grants: Iterable[Grant]) -> None:
+def restrict(grants: Iterable[Grant], *, abstract_sockets: bool = False) -> None:
     """From here on this thread, and all that it starts, reaches only `grants`: as far as the kernel's version goes.
 
-    What is open stays open. Paths that don't exist are left out. OSError when it can't be done; needs
-    `no_new_privs` or CAP_SYS_ADMIN.
+    What is open stays open. Paths that don't exist are left out. `abstract_sockets`: those of others may be connected
+    to. OSError when it can't be done; needs `no_new_privs` or CAP_SYS_ADMIN.
     """
     version = abi()
     handled = Access(0)
     for since, rights in _SINCE.items():
         if version >= since:
             handled |= rights
+    scopes = _SIGNALS if abstract_sockets else _SIGNALS | _SOCKETS
     attributes = _RulesetAttr(
         fs=handled,
         net=_NO_TCP if version >= _NETWORK_SINCE else 0,
-        scoped=_ALL_SCOPES if version >= _SCOPES_SINCE else 0,
+        scoped=scopes if version >= _SCOPES_SINCE else 0,
     )
     with ExitStack() as stack:
         # fields that an older kernel does not know are accepted as long as they are zero

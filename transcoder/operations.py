@@ -9,6 +9,7 @@ from typing import Any
 import numpy  # noqa: F401 - probing looks at pictures as arrays: imported once, before children are forked
 from pydantic import BaseModel, ConfigDict
 
+from pipelines.canary import Canary, fly
 from pipelines.checks import Check, run_check
 from pipelines.devices import Device, Verdict
 from pipelines.input import LocalFile
@@ -53,6 +54,15 @@ class CheckPayload(BaseModel):
     node: str
 
 
+class CanaryPayload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    canary: Canary
+    device: Device
+    folder: Path
+    limits: Limits
+
+
 def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = Payload.model_validate(payload)
     return probe(task.file, task.limits).model_dump(mode="json")
@@ -85,4 +95,9 @@ def _check(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     return run_check(task.check, task.node).model_dump(mode="json")
 
 
-OPS: Mapping[str, Op] = {"probe": _probe, "plan": _plan, "run": _run, "check": _check}
+def _canary(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = CanaryPayload.model_validate(payload)
+    return fly(task.canary, task.device, task.folder, task.limits).model_dump(mode="json")
+
+
+OPS: Mapping[str, Op] = {"probe": _probe, "plan": _plan, "run": _run, "check": _check, "canary": _canary}

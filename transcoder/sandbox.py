@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from transcoder import cgroups, landlock, seccomp
-from transcoder.landlock import DEVICE, READ, WORK, Grant
+from transcoder.landlock import DEVICE, LIST, READ, WORK, Grant
 from transcoder.process import limit_cpu, limit_data, set_no_new_privs
 
 Mode = Literal["auto", "off", "require"]
@@ -40,7 +40,9 @@ _SYSTEM = (
     *("/dev/urandom", "/dev/random", "/dev/zero"),
 )
 """Programs, libraries, fonts and facts about the machine; nothing of any user."""
-_DEVICES = ("/dev/null", "/dev/dri")
+_DEVICES = ("/dev/null",)
+_DRIVER_FOLDERS = "LIBVA_DRIVERS_PATH"
+"""The variable by which an operator names folders of VA drivers."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,13 @@ class Confinement:
     cpu_seconds: int = 0
     memory_group: str = ""
     """The control group that the child joins; empty: none."""
+    gpu: str | None = None
+    """A render node, or an X display such as `:7`."""
+
+    @property
+    def display(self) -> bool:
+        """Whether the GPU is behind an X server, which is talked to through a socket of this machine."""
+        return self.gpu is not None and not self.gpu.startswith("/")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -97,6 +106,7 @@ class Confinement:
             told["memory_bytes"],
             told["cpu_seconds"],
             told["memory_group"],
+            told["gpu"],
         )
 
 
@@ -119,11 +129,13 @@ def enter(confinement: Confinement, layers: Layers) -> None:
                 *_common_grants(),
                 *(Grant(Path(path), READ) for path in confinement.readable),
                 *(Grant(Path(path), WORK) for path in confinement.writable),
-            )
+                *_gpu_grants(confinement),
+            ),
+            abstract_sockets=confinement.display,
         )
     # last, as it may refuse what the other layers need
     if layers.seccomp:
-        seccomp.install()
+        seccomp.install(local_sockets=confinement.display)
 
 
 def leave_network() -> bool:
@@ -208,6 +220,17 @@ def _common_grants() -> tuple[Grant, ...]:
         *(Grant(Path(path), READ) for path in (*_SYSTEM, *sorted(python))),
         *(Grant(Path(path), DEVICE) for path in _DEVICES),
     )
+
+
+def _gpu_grants(confinement: Confinement) -> tuple[Grant, ...]:
+    """The one node, and the names of those beside it: libraries look for it in the list."""
+    if confinement.gpu is None:
+        return ()
+    drivers = tuple(Grant(Path(path), READ) for path in os.environ.get(_DRIVER_FOLDERS, "").split(":") if path)
+    if confinement.display:
+        return drivers
+    node = Path(confinement.gpu)
+    return (*drivers, Grant(node, DEVICE), Grant(node.parent, LIST))
 
 
 class _CapabilityHeader(ctypes.Structure):

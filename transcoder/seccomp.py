@@ -22,6 +22,7 @@ _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 """Offsets in struct seccomp_data; of an argument the low half is compared, as the kernel takes 32 bits of these."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _CLONE_THREAD = 0x00010000
+_AF_UNIX = 1
 
 _ARCHITECTURES = {"x86_64": X86_64, "aarch64": AARCH64}
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,18 +51,21 @@ def architecture() -> Architecture | None:
     return found if found is not None and ctypes.sizeof(ctypes.c_void_p) == 8 else None
 
 
-def install() -> None:
-    """Filters this process, which must have one thread and `no_new_privs`. OSError when it can't be done."""
+def install(*, local_sockets: bool = False) -> None:
+    """Filters this process, which must have one thread and `no_new_privs`. OSError when it can't be done.
+
+    `local_sockets`: sockets of this machine (AF_UNIX) may be opened; others never.
+    """
     known = architecture()
     if known is None:
         raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
-    code = b"".join(instruction.packed() for instruction in _program(known, os.getpid()))
+    code = b"".join(instruction.packed() for instruction in _program(known, os.getpid(), local_sockets=local_sockets))
     program = _Program(len(code) // 8, code)
     if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
 
 
-def _program(known: Architecture, own_pid: int) -> Iterator[_Instruction]:
+def _program(known: Architecture, own_pid: int, *, local_sockets: bool = False) -> Iterator[_Instruction]:
     refused, unknown = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     yield _Instruction(_LOAD, _ARCHITECTURE_AT)
     yield _Instruction(_EQUAL, known.audit, if_true=1)
@@ -70,6 +74,12 @@ def _program(known: Architecture, own_pid: int) -> Iterator[_Instruction]:
     yield from _returned_if(_AT_LEAST, known.first_unknown, unknown)
     # its flags are in memory, where no filter can look; C libraries fall back to `clone`
     yield from _returned_if(_EQUAL, known.clone3, unknown)
+    if local_sockets:
+        yield _Instruction(_EQUAL, known.socket, if_false=4)
+        yield _Instruction(_LOAD, _ARGUMENTS_AT)
+        yield _Instruction(_EQUAL, _AF_UNIX, if_true=1)
+        yield _Instruction(_RETURN, refused)
+        yield _Instruction(_RETURN, _ALLOW)
     for number in known.refused:
         yield from _returned_if(_EQUAL, number, refused)
     for number in known.threads_only:

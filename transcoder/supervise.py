@@ -228,6 +228,7 @@ def _confinement(task: ChildTask, policy: SandboxPolicy, group: Group | None) ->
     return Confinement(
         readable=tuple(map(str, task.readable)),
         writable=tuple(map(str, task.writable)),
+        gpu=task.gpu,
         memory_bytes=policy.memory_bytes,
         cpu_seconds=math.ceil(task.deadline_seconds) * (os.cpu_count() or 1) + _SPARE_CPU_SECONDS,
         memory_group="" if group is None else str(group.path),

@@ -125,6 +125,7 @@ class Architecture:
     threads_only: tuple[int, ...]
     """`clone`: allowed for threads."""
     clone3: int
+    socket: int
     own_pid_only: Mapping[int, tuple[int, ...]]
     """Calls whose first argument must be the process itself, or one of these."""
     first_unknown: int = FIRST_UNKNOWN
@@ -139,6 +140,7 @@ X86_64 = Architecture(
     refused=_refused(0),
     threads_only=(56,),
     clone3=435,
+    socket=41,
     # kill, tgkill, prlimit64 (0 is the caller)
     own_pid_only={62: (), 234: (), 302: (0,)},
 )
@@ -147,5 +149,6 @@ AARCH64 = Architecture(
     refused=_refused(1),
     threads_only=(220,),
     clone3=435,
+    socket=198,
     own_pid_only={129: (), 131: (), 261: (0,)},
 )
