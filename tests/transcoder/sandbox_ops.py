@@ -88,6 +88,15 @@ TRIES: dict[str, Callable[[Payload], object]] = {
     "make a device": lambda p: os.mknod(Path(p["folder"], "device"), 0o600 | 0x2000, os.makedev(1, 3)),
 }
 
+GPU_TRIES: dict[str, Callable[[Payload], object]] = {
+    "open its GPU": lambda p: Path(p["node"]).open("r+b").close(),
+    "list the GPUs": lambda p: os.listdir(Path(p["node"]).parent),
+    "open another GPU": lambda p: Path(p["other_node"]).open("r+b").close(),
+    "read another GPU": lambda p: Path(p["other_node"]).read_bytes(),
+    "read a driver": lambda p: Path(p["driver"]).read_bytes(),
+    "make a GPU": lambda p: Path(p["node"]).with_name("renderD130").touch(),
+}
+
 
 def _told(attempt: Callable[[Payload], object], payload: Payload) -> str:
     try:
@@ -101,7 +110,8 @@ def _told(attempt: Callable[[Payload], object], payload: Payload) -> str:
 
 
 def escape(payload: Payload, emit: Emit) -> Payload:
-    return {name: _told(TRIES[name], payload) for name in payload.get("names", TRIES)}
+    tries = TRIES | GPU_TRIES
+    return {name: _told(tries[name], payload) for name in payload.get("names", TRIES)}
 
 
 def work(payload: Payload, emit: Emit) -> Payload:
