@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from av.filter import Graph
 
 from pipelines.errors import DeviceError, DeviceLost, DeviceUnsupported
 from pipelines.hardware_encoders import API_OF
-from pipelines.hardware_errors import Words, Work, listen
+from pipelines.hardware_errors import Words, Work, listening
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
 from pipelines.rendition import DecodePlan, OutputPlan, Plan, VideoRendition
@@ -59,7 +58,7 @@ class Gpu:
     """Whether graphs take surfaces (see `carries_surfaces`)."""
 
     def work(self, stage: Any, codec: str, profile: str | None, bit_depth: int) -> Work:
-        return Work(self.id, stage, codec, profile, bit_depth, self.words)
+        return Work(self.id, self.words, stage, codec, profile, bit_depth)
 
     def decoding(self, decode: DecodePlan) -> HWAccel:
         """Settings of a decoder: its frames stay on the GPU where the plan wants them there."""
@@ -74,25 +73,31 @@ class Gpu:
         return HWAccel("vaapi", device=self.path)
 
 
-def open_gpu(plan: Plan) -> Gpu | None:
-    """The GPU that the plan uses; None when it uses none.
+@contextmanager
+def opened_gpu(plan: Plan) -> Iterator[Gpu | None]:
+    """The GPU that the plan uses; None when it uses none. FFmpeg's words are listened to meanwhile.
 
     DeviceLost when it can't be opened, DeviceUnsupported when this build of FFmpeg knows no VAAPI.
     """
     if not uses_hardware(plan):
-        return None
+        yield None
+        return
     assert plan.device_path is not None
-    words = listen()
+    with listening() as words:
+        yield _open(plan, plan.device_path, words)
+
+
+def _open(plan: Plan, path: str, words: Words) -> Gpu:
     try:
-        context = HWAccel("vaapi", device=plan.device_path).create(av.Codec("h264_vaapi", "w"), for_encoding=True)
+        context = HWAccel("vaapi", device=path).create(av.Codec("h264_vaapi", "w"), for_encoding=True)
     except av.codec.codec.UnknownCodecError as error:
         raise DeviceUnsupported("this FFmpeg has no VAAPI", stage="open", device=plan.device) from error
     except av.error.FFmpegError as error:
-        lines = words.take(threading.get_ident())
+        lines = words.last()
         detail = "; ".join(lines) or str(error)
-        message = f"{plan.device_path} can't be opened: {lines[0] if lines else error}"
+        message = f"{path} can't be opened: {lines[0] if lines else error}"
         raise DeviceLost(message, stage="open", device=plan.device, detail=detail) from error
-    return Gpu(plan.device, plan.device_path, words, context, carries_surfaces())
+    return Gpu(plan.device, path, words, context, carries_surfaces())
 
 
 def decode_work(gpu: Gpu, info: VideoInfo, stage: Any = "decode") -> Work:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.errors import DeviceFault, DeviceUnsupported
-from pipelines.hardware_errors import RULES, Work
+from pipelines.hardware_errors import Work, is_said
 from pipelines.hardware_filters import SURFACE_OF
 from pipelines.rendition import DecodePlan
 from pipelines.warning_log import WarningLog
@@ -42,9 +41,9 @@ class DecodeWatch:
         """
         began = self._frames > 0
         damage = isinstance(error, av.error.InvalidDataError)
-        if damage and not began and not any(rule.pattern.search(self._work.words.peek()) for rule in RULES):
+        if damage and not began and not is_said(self._work.words.last()):
             return
-        failure = self._work.failed(error, threading.get_ident(), began=began)
+        failure = self._work.failed(error, began=began)
         failure.facts["suspect"] = "input" if damage and began else "device"
         raise failure from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -45,7 +44,7 @@ def add_hardware_stream(
         )
         stream.codec_context.open(strict=False)
     except av.error.FFmpegError as error:
-        raise work.failed(error, threading.get_ident(), began=False) from error
+        raise work.failed(error, began=False) from error
     refuse_unused(stream.codec_context, rendition.encoder)
     return stream, True
 
@@ -70,7 +69,7 @@ class HardwareEncoder(VideoEncoder):
         try:
             packets = super().encode(frame, pts, duration)
         except av.error.FFmpegError as error:
-            raise self._work.failed(error, threading.get_ident(), began=self.packets > 0) from error
+            raise self._work.failed(error, began=self.packets > 0) from error
         if self._on_open is not None:
             refuse_unused(self._stream.codec_context, self._name)
             on_open, self._on_open = self._on_open, None
@@ -83,4 +82,4 @@ class HardwareEncoder(VideoEncoder):
         try:
             return super().flush()
         except av.error.FFmpegError as error:
-            raise self._work.failed(error, threading.get_ident(), began=self.packets > 0) from error
+            raise self._work.failed(error, began=self.packets > 0) from error

@@ -1,17 +1,19 @@
 """What failed on a GPU, told from FFmpeg's exceptions and its words.
 
 The exception alone says little: a missing profile, a full pool and a broken driver may all be an I/O error. What FFmpeg
-logged just before tells them apart, so that its errors are kept while a plan with hardware runs (`listen`).
+logged just before tells them apart, so that its words are kept while a plan with hardware runs (`listening`).
 """
 
 from __future__ import annotations
 
 import errno
-import logging
+import os
 import re
-import sys
+import threading
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import av
@@ -19,45 +21,73 @@ import av
 from pipelines.devices import Stage
 from pipelines.errors import DeviceError, DeviceFault, DeviceLost, DeviceOutOfMemory, DeviceUnsupported
 
-KEPT_LINES = 64
+KEPT_LINES = 16
+"""About what FFmpeg says of one failure."""
+
+_NOISE = re.compile(r"vaGetDriverNames|Last message repeated|frames left in the queue on closing")
+_PREFIX = re.compile(r"^\[(\S+) @ 0x[0-9a-f]+\] ")
 
 
-class Words(logging.Handler):
-    """FFmpeg's last errors, as (thread, text). They go on to stderr as they would without it."""
+class Words:
+    """FFmpeg's last words: what the process writes to stderr goes through here, and on to where it went before."""
 
     def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._lines: deque[tuple[int | None, str]] = deque(maxlen=KEPT_LINES)
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._reader, self._writer = os.pipe()
+        self._stderr = os.dup(2)
+        self._caught_up = threading.Event()
+        self._mark = f"\x01{os.getpid()}\n".encode()
+        self._thread = threading.Thread(target=self._pump, daemon=True, name="Words")
 
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage().strip()
-        self._lines.append((record.thread, text))
-        print(f"[{record.name.removeprefix('libav.')}] {text}", file=sys.stderr)
+    def start(self) -> None:
+        # PyAV's own way to get at FFmpeg's log takes the GIL while FFmpeg holds a lock of its surfaces; a thread that
+        # has the GIL and drops a surface wants that lock: both wait for ever
+        av.logging.set_libav_level(av.logging.WARNING)
+        av.logging.restore_default_callback()
+        os.dup2(self._writer, 2)
+        self._thread.start()
 
-    def peek(self) -> str:
-        """All that is kept, of any thread."""
-        return "\n".join(text for _, text in list(self._lines))
+    def stop(self) -> None:
+        os.dup2(self._stderr, 2)
+        os.close(self._writer)
+        self._thread.join()
+        os.close(self._reader)
+        os.close(self._stderr)
 
-    def take(self, thread: int) -> list[str]:
-        """What `thread` has been told since it last asked; the lines are gone afterwards."""
-        lines = list(self._lines)
-        mine = [text for owner, text in lines if owner == thread]
-        self._lines = deque((line for line in lines if line[0] != thread), maxlen=KEPT_LINES)
-        return mine
+    def last(self) -> list[str]:
+        """The last lines, of whatever thread."""
+        self._caught_up.clear()
+        os.write(self._writer, self._mark)
+        self._caught_up.wait(CATCH_UP_SECONDS)
+        return list(self._lines)
+
+    def _pump(self) -> None:
+        pending = b""
+        while chunk := os.read(self._reader, 65_536):
+            marked = self._mark in chunk
+            chunk = chunk.replace(self._mark, b"")
+            os.write(self._stderr, chunk)
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                text = _PREFIX.sub("", line.decode(errors="replace")).strip()
+                if text and not _NOISE.search(text):
+                    self._lines.append(text)
+            if marked:
+                self._caught_up.set()
 
 
-def listen() -> Words:
-    """Keeps FFmpeg's errors from now on, in the whole process."""
-    logger = logging.getLogger("libav")
-    known = next((handler for handler in logger.handlers if isinstance(handler, Words)), None)
-    if known is not None:
-        return known
+CATCH_UP_SECONDS = 2.0
+
+
+@contextmanager
+def listening() -> Iterator[Words]:
+    """Keeps what the whole process writes to stderr while it lasts."""
     words = Words()
-    logger.addHandler(words)
-    logger.propagate = False
-    # warnings would come from threads of encoders too, which must not wait for Python
-    av.logging.set_level(av.logging.ERROR)
-    return words
+    words.start()
+    try:
+        yield words
+    finally:
+        words.stop()
 
 
 @dataclass(frozen=True)
@@ -75,29 +105,26 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule.of(
         DeviceLost,
-        r"device (was )?lost", r"gpu hang", r"hardware busy", r"\bMFX_ERR_(DEVICE_LOST|DEVICE_FAILED|GPU_HANG)\b",
-        r"\((-13|-17|-21)\)", r"failed to initiali[sz]e vaapi connection", r"cannot open.* display",
-        r"no va display found", r"error (initializing|creating) .*session",
+        r"device (was )?lost", r"gpu hang", r"\bdevice failed\b", r"failed to initiali[sz]e VAAPI connection",
+        r"cannot open (a )?(X11|DRM) display", r"no VA display found", r"\((-13|-17|-21)\)",
+        r"\bMFX_ERR_(DEVICE_LOST|DEVICE_FAILED|GPU_HANG)\b",
     ),
     Rule.of(
         DeviceOutOfMemory,
-        r"resource allocation failed", r"cannot allocate memory", r"out of memory", r"failed to allocate .*surface",
-        r"\bMFX_ERR_MEMORY_ALLOC\b", r"no free surfaces", r"failed to create surface",
+        r"resource allocation failed", r"cannot allocate memory", r"failed to allocate surface", r"\(-4\)",
+        r"\bMFX_ERR_MEMORY_ALLOC\b",
     ),
     Rule.of(
         DeviceUnsupported,
-        r"no usable encoding (profile|entrypoint)", r"rt format .* not supported", r"does not support",
-        r"no support for codec", r"not supported", r"unsupported", r"unable to find .*format",
-        r"hwaccel initiali[sz]ation returned error", r"no device available for decoder", r"must be set for .* rc mode",
-        r"the requested \w+ is not supported", r"\bMFX_ERR_(UNSUPPORTED|INVALID_VIDEO_PARAM)\b",
-        r"no usable (decoding|processing)", r"driver does not", r"no mastering display data",
+        r"no usable encoding (profile|entrypoint)", r"RT format .* not supported",
+        r"driver does not support (\S+|any)\s+RC mode",
+        r"hardware does not support",
+        r"no support for codec", r"the requested VA\w+ is not supported", r"hwaccel initiali[sz]ation returned error",
+        r"failed to create processing pipeline config", r"no mastering display data", r"\(-3\)",
+        r"\bMFX_ERR_(UNSUPPORTED|INVALID_VIDEO_PARAM)\b", r"must be set for \S+ RC mode",
     ),
 )  # fmt: skip
-"""In this order: a lost device says of all it has that it is not supported."""
-
-FINAL_FAULTS = re.compile(
-    r"(failed to (begin|end|render|sync)\w* .*|invalid vasurfaceid|encode failed|picture encode issue)", re.IGNORECASE
-)
+"""In this order: a device that is lost or full says of all it has that it is not supported."""
 
 BY_NUMBER: dict[int, type[DeviceError]] = {
     errno.ENOSYS: DeviceUnsupported,
@@ -113,19 +140,21 @@ class Work:
     """What a stage works on; the facts of its failures."""
 
     device: str
+    words: Words
     stage: Stage
     codec: str
     """The source's for decode and filter, the output's for encode."""
     profile: str | None = None
     bit_depth: int = 8
-    words: Words = field(default_factory=listen)
 
-    def failed(self, error: BaseException, thread: int, *, began: bool) -> DeviceError:
+    def failed(self, error: BaseException, *, began: bool) -> DeviceError:
         """The failure as ours. `began`: pictures had come through the stage before it."""
-        lines = self.words.take(thread)
+        lines = self.words.last()
         kind = recognise(error, lines, began=began)
-        detail = "; ".join(lines) or str(error)
-        return self.error(kind, f"{self.codec} {self.stage} failed on the GPU: {lines[0] if lines else error}", detail)
+        said = next((line for line in lines if is_said([line])), None)
+        reason = said or (lines[-1] if lines else str(error))
+        message = f"{self.codec} {self.stage} failed on the GPU: {reason.rstrip('.')}"
+        return self.error(kind, message, "; ".join(lines) or str(error))
 
     def error(self, kind: type[DeviceError], message: str, detail: str | None = None, **facts: Any) -> DeviceError:
         return kind(
@@ -134,12 +163,15 @@ class Work:
         )  # fmt: skip
 
 
-def recognise(error: BaseException, lines: list[str], *, began: bool) -> type[DeviceError]:
+def is_said(lines: Sequence[str]) -> bool:
+    """Whether FFmpeg spoke of the GPU, and not of the stream."""
+    return any(rule.pattern.search(line) for line in lines for rule in RULES)
+
+
+def recognise(error: BaseException, lines: Sequence[str], *, began: bool) -> type[DeviceError]:
     """Which kind of failure it is, by what FFmpeg said before `error`, else by its number."""
     text = "\n".join(lines)
-    for rule in RULES:
-        if rule.pattern.search(text) and not (rule.kind is DeviceUnsupported and began and FINAL_FAULTS.search(text)):
-            return rule.kind
-    kind = BY_NUMBER.get(getattr(error, "errno", None) or 0, DeviceFault)
+    found = next((rule.kind for rule in RULES if rule.pattern.search(text)), None)
+    kind = found or BY_NUMBER.get(getattr(error, "errno", None) or 0, DeviceFault)
     # what worked before is supported
     return DeviceFault if kind is DeviceUnsupported and began else kind

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -64,14 +63,14 @@ class HardwareGraph(VideoGraph):
                 self._began = True
                 yield filtered
         except av.error.FFmpegError as error:
-            raise self._work.failed(error, threading.get_ident(), began=self._began) from error
+            raise self._work.failed(error, began=self._began) from error
 
     def flush(self) -> Iterator[VideoFrame]:
         try:
             yield from self._last_ones()
             yield from super().flush()
         except av.error.FFmpegError as error:
-            raise self._work.failed(error, threading.get_ident(), began=self._began) from error
+            raise self._work.failed(error, began=self._began) from error
 
     def _fed(self, frame: VideoFrame) -> Iterator[VideoFrame]:
         is_first = self._chain is None

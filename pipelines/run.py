@@ -15,7 +15,7 @@ from pipelines.completeness import check_complete
 from pipelines.demux import Demuxer
 from pipelines.earlier_cues import earlier_cues
 from pipelines.errors import Cancelled, OutOfMemory
-from pipelines.hardware import open_gpu, open_source
+from pipelines.hardware import open_source, opened_gpu
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.rendition import Plan
@@ -42,7 +42,7 @@ def run(
     A PipelineError is raised when it can't be done; what `folder` then holds is worthless.
     """
     with ExitStack() as stack:
-        gpu = open_gpu(plan)
+        gpu = stack.enter_context(opened_gpu(plan))
         container = stack.enter_context(open_source(gpu, plan, source, file, limits))
         parts = Assembly(plan, source, file, container, folder, limits, stack, gpu)
         demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
