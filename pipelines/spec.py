@@ -5,45 +5,40 @@ Times are seconds, bitrates bit/s, sizes displayed pixels (after rotation and sa
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BeforeValidator,
     Field,
     field_validator,
     model_validator,
 )
 
-from pipelines.rungs import (
-    AUDIO_CODECS,
-    VIDEO_CODECS,
-    AudioContainer,
-    AudioSpec,
-    Model,
-    Rung,
-    SubtitleSpec,
-    VideoContainer,
+from pipelines.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Model, Rung, SubtitleSpec
+from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder, LadderOutput
+from pipelines.spec_outputs import (
+    AudioOutput,
+    CopyOutput,
+    FileOutput,
+    MkvOutput,
+    MovOutput,
+    Mp4Output,
+    OutputBase,
+    OutputName,
+    TsOutput,
+    WebmOutput,
 )
 from pipelines.webhook import Webhook
 
 __all__ = [
-    "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CopyOutput", "DevicePolicy", "FileJob",
-    "FileOutput", "Input", "JobSpec", "MkvOutput", "Model", "MovOutput", "Mp4Output", "Output", "Rung",
-    "SubtitleSpec", "TsOutput", "UniqueOutputs", "Webhook", "WebmOutput",
+    "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CmafLadder", "CopyOutput", "DashLadder",
+    "DevicePolicy", "FileJob", "FileOutput", "HlsLadder", "Input", "JobSpec", "LadderOutput", "MkvOutput", "Model",
+    "MovOutput", "Mp4Output", "Output", "OutputBase", "OutputName", "Rung", "SubtitleSpec", "TsOutput",
+    "UniqueOutputs", "Webhook", "WebmOutput",
 ]  # fmt: skip
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._ -]{0,62}[A-Za-z0-9_-])?")
-
-
-def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name) or ".." in name:
-        raise ValueError("a name has letters, digits, '.', '_', '-' or spaces, starts with a letter or digit")
-    return name
-
-
-OutputName = Annotated[str, AfterValidator(_check_name)]
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -75,102 +70,7 @@ class Input(Model):
         return self
 
 
-class _Output(Model):
-    name: OutputName | None = Field(None, description="file name without extension; unique in the job")
-
-
-class _VideoFile(_Output):
-    video: Rung | Literal["copy"] | None = Rung()
-    audio: AudioSpec | Literal["copy"] | None = AudioSpec()
-    subtitles: SubtitleSpec | None = SubtitleSpec()
-
-    @property
-    def container(self) -> str:
-        return str(self.type)  # type: ignore[attr-defined]
-
-    @model_validator(mode="after")
-    def _carried(self) -> Self:
-        check_codecs(self.container, self.video, self.audio)
-        if self.video is None and self.audio is None:
-            raise ValueError("an output needs video or audio")
-        return self
-
-
-class Mp4Output(_VideoFile):
-    """MP4 with its index at the front (faststart)."""
-
-    type: Literal["mp4"] = "mp4"
-
-
-class MovOutput(_VideoFile):
-    """QuickTime."""
-
-    type: Literal["mov"] = "mov"
-
-
-class MkvOutput(_VideoFile):
-    """Matroska."""
-
-    type: Literal["mkv"] = "mkv"
-
-
-class WebmOutput(_VideoFile):
-    """WebM: VP9 or AV1 with Opus."""
-
-    type: Literal["webm"] = "webm"
-
-
-class TsOutput(_VideoFile):
-    """MPEG transport stream."""
-
-    type: Literal["ts"] = "ts"
-
-
-class AudioOutput(_Output):
-    """Sound only. `format` follows the codec when not given (aac → m4a)."""
-
-    type: Literal["audio"] = "audio"
-    format: AudioContainer | None = None
-    audio: AudioSpec | Literal["copy"] = AudioSpec()
-
-    @property
-    def container(self) -> str:
-        if self.format is not None:
-            return self.format
-        codec = None if self.audio == "copy" else self.audio.codec
-        return "m4a" if codec in (None, "aac") else str(codec)
-
-    @model_validator(mode="after")
-    def _carried(self) -> Self:
-        check_codecs(self.container, None, self.audio)
-        return self
-
-
-class CopyOutput(_Output):
-    """Remux: every track that the container can carry, without re-encoding."""
-
-    type: Literal["copy"] = "copy"
-    format: VideoContainer | Literal["m4a"] = "mp4"
-
-    @property
-    def container(self) -> str:
-        return self.format
-
-
-FileOutput = Mp4Output | MovOutput | MkvOutput | WebmOutput | TsOutput | AudioOutput | CopyOutput
-Output = Annotated[FileOutput, Field(discriminator="type")]
-
-
-def check_codecs(
-    container: str,
-    video: Rung | Literal["copy"] | None,
-    audio: AudioSpec | Literal["copy"] | None,
-) -> None:
-    """ValueError when `container` does not carry the codec asked for."""
-    if isinstance(video, Rung) and video.codec is not None and video.codec not in VIDEO_CODECS[container]:
-        raise ValueError(f"{container} does not carry {video.codec}; it carries {', '.join(VIDEO_CODECS[container])}")
-    if isinstance(audio, AudioSpec) and audio.codec is not None and audio.codec not in AUDIO_CODECS[container]:
-        raise ValueError(f"{container} does not carry {audio.codec}; it carries {', '.join(AUDIO_CODECS[container])}")
+Output = Annotated[FileOutput | LadderOutput, Field(discriminator="type")]
 
 
 class DevicePolicy(Model):
@@ -179,6 +79,13 @@ class DevicePolicy(Model):
     policy: Literal["auto", "hardware", "software"] = "auto"
     id: str | None = Field(None, max_length=100)
     fallback: bool = Field(True, description="whether the next step down may be taken when one fails")
+    max_wait_seconds: float | None = Field(
+        None,
+        ge=0,
+        le=7 * 86_400,
+        description="how long a job of policy auto waits for hardware that is busy before software will do; "
+        "the service's setting when not given",
+    )
 
 
 def _with_names(outputs: Any) -> Any:
@@ -190,7 +97,7 @@ def _with_names(outputs: Any) -> Any:
         name = "output" if len(outputs) == 1 else f"output-{number}"
         if isinstance(output, dict) and output.get("name") is None:
             output = {**output, "name": name}
-        elif isinstance(output, _Output) and output.name is None:
+        elif isinstance(output, OutputBase) and output.name is None:
             output = output.model_copy(update={"name": name})
         named.append(output)
     return tuple(named)
@@ -199,7 +106,7 @@ def _with_names(outputs: Any) -> Any:
 Outputs = Annotated[tuple[Output, ...], BeforeValidator(_with_names), Field(min_length=1, max_length=16)]
 
 
-def _unique_names(outputs: tuple[FileOutput, ...]) -> tuple[FileOutput, ...]:
+def _unique_names(outputs: tuple[FileOutput | LadderOutput, ...]) -> tuple[FileOutput | LadderOutput, ...]:
     names = [str(output.name).casefold() for output in outputs]
     if len(set(names)) != len(names):
         raise ValueError("outputs have different names")
@@ -217,7 +124,10 @@ class FileJob(Model):
     outputs: UniqueOutputs | None = None
     preset: str | None = Field(None, max_length=100, description="a preset's name, in place of outputs")
     queue: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
-    priority: int = Field(0, ge=-1000, le=1000, description="higher starts earlier")
+    priority: int = Field(0, ge=-1000, le=1000, description="higher starts earlier; the queue's own when not given")
+    ready_by: AwareDatetime | None = Field(
+        None, description="when it is needed: of jobs with one priority the earliest goes first"
+    )
     device: DevicePolicy = DevicePolicy()
     max_missing: float = Field(
         0.01,

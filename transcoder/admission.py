@@ -1,43 +1,30 @@
-"""What may start now, and where: the policy of the queue, and the one place where attempts begin.
+"""What may start now, and where: the one place where attempts begin, in one transaction with all that they count for.
 
-A task's `requirement` says what a device must be; a device satisfies several of them. Higher priorities come first,
-then older tasks. Which process runs an attempt is the engine's matter.
+`candidates` finds what waits, `picks` decides, `shares` keeps the queues' accounts. Which process runs an attempt is
+the engine's matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping, Select, bindparam, func, insert, or_, select, union_all, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.devices import Device
-from pipelines.spec import DevicePolicy
-from transcoder.errors import NoDevice
+from transcoder.candidates import first_tasks, next_available
 from transcoder.jobs import JobStatus
-from transcoder.retry import MAX_BACKOFF_SECONDS
+from transcoder.picks import FreeSlots, Picker, Placement, Rules
+from transcoder.queues import read_queues
+from transcoder.requirements import ANY, HARDWARE, SOFTWARE, pool_of, requirement, satisfied
+from transcoder.shares import read_accounts, read_running, save_accounts
 from transcoder.tables import attempts, jobs, tasks
 from transcoder.webhooks import outbox
 
-ANY, HARDWARE, SOFTWARE, PINNED = "any", "hardware", "software", "device:"
-
-_BY_POLICY = {"auto": ANY, "hardware": HARDWARE, "software": SOFTWARE}
-_REASONS = {
-    ANY: "policy auto: the first device with a free slot",
-    HARDWARE: "policy hardware: the first hardware device with a free slot",
-    SOFTWARE: "policy software",
-}
-
-
-@dataclass(frozen=True)
-class FreeSlots:
-    """How many tasks a device can take now."""
-
-    device: Device
-    count: int
+__all__ = ["Claim", "FreeSlots", "Rules", "claim", "next_available", "requirement", "satisfied"]
 
 
 @dataclass(frozen=True)
@@ -51,158 +38,138 @@ class Claim:
     device: Device
     spec: dict[str, Any]
     """As stored: an attempt that can't read it fails; the queue goes on."""
+    held: int = 1
+    """Slots that it takes of the device."""
+    kind: str = "file"
+    node: str | None = None
 
 
-def requirement(policy: DevicePolicy, devices: Sequence[Device]) -> str:
-    """What a device must be to run a job with this policy; NoDevice when none of `devices` is it."""
-    wanted = _BY_POLICY[policy.policy]
-    able = [device for device in devices if wanted in satisfied(device)]
-    if policy.id is not None:
-        able = [device for device in able if device.id == policy.id]
-        wanted = f"{PINNED}{policy.id}"
-    if not able:
-        there = ", ".join(f"{device.id} ({device.kind})" for device in devices) or "none"
-        called = "" if policy.id is None else f" called {policy.id!r}"
-        raise NoDevice(
-            f"no device{called} satisfies the policy {policy.policy!r}; there are: {there}",
-            policy=policy.policy,
-            device=policy.id,
-        )
-    return wanted
-
-
-def satisfied(device: Device) -> tuple[str, ...]:
-    """The requirements that a device meets."""
-    kind = SOFTWARE if device.kind == "software" else HARDWARE
-    return (ANY, kind, f"{PINNED}{device.id}")
-
-
-async def claim(connection: AsyncConnection, free: Sequence[FreeSlots], now: datetime) -> tuple[Claim, ...]:
+async def claim(
+    connection: AsyncConnection,
+    free: Sequence[FreeSlots],
+    now: datetime,
+    rules: Rules = Rules(),  # noqa: B008 - frozen
+) -> tuple[Claim, ...]:
     """Begins as many attempts as there are free slots and tasks that fit them, in a write transaction.
 
     Devices are taken in the order given. From the commit on, each attempt counts, whatever becomes of it.
     """
-    placed = _place(await _candidates(connection, free, now), free)
+    claims: list[Claim] = []
+    without: frozenset[str] = frozenset()
+    while any(each.count > 0 for each in free):
+        placed, without, held_up = await _round(connection, free, now, rules, without)
+        claims += await _begin(connection, placed, now, rules)
+        if not placed or not (held_up or rules.wait_for_hardware):
+            break
+        free = _less(free, placed)
+    return tuple(claims)
+
+
+async def _round(
+    connection: AsyncConnection, free: Sequence[FreeSlots], now: datetime, rules: Rules, without: frozenset[str]
+) -> tuple[list[Placement], frozenset[str], bool]:
+    """Placements, tenants that are full with them, and whether that held others up."""
+    queues = await read_queues(connection)
+    running = await read_running(connection)
+    accounts = await read_accounts(connection, queues)
+    picker = Picker(queues, accounts, running, now, rules)
+    without |= picker.full_tenants()
+    open_queues = [name for name, queue in queues.items() if not queue.paused]
+    waiting = await first_tasks(
+        connection, free, open_queues, now, wait_for_hardware=rules.wait_for_hardware, without=without
+    )
+    placed = picker.pick(waiting, free)
+    for pool, levels in picker.levels.items():
+        await save_accounts(connection, accounts[pool], levels)
+    return placed, without | picker.full_tenants(), picker.held_up
+
+
+def _less(free: Sequence[FreeSlots], placed: Sequence[Placement]) -> list[FreeSlots]:
+    """What is left free."""
+    left = []
+    for each in free:
+        mine = [placement for placement in placed if placement.device.id == each.device.id]
+        files = sum(placement.held for placement in mine if placement.task.kind == "file")
+        for_files = None if each.for_files is None else each.for_files - files
+        left.append(replace(each, count=each.count - sum(placement.held for placement in mine), for_files=for_files))
+    return left
+
+
+async def _begin(connection: AsyncConnection, placed: Sequence[Placement], now: datetime, rules: Rules) -> list[Claim]:
+    """Writes the attempts of these placements."""
     if not placed:
-        return ()
-    found = await connection.execute(
-        select(jobs.c.id, jobs.c.tenant, jobs.c.spec, jobs.c.started_at).where(
-            jobs.c.id.in_([task.job_id for task, _ in placed])
-        )
-    )
-    specs = {row.id: row for row in found}
-    claims = tuple(
-        Claim(
-            job_id=task.job_id,
-            tenant=specs[task.job_id].tenant,
-            task_id=task.id,
-            attempt=task.attempt + 1,
-            device=device,
-            spec=specs[task.job_id].spec,
-        )
-        for task, device in placed
-    )
-    await _begin(connection, claims, [task.number for task, _ in placed], [task.requirement for task, _ in placed], now)
-    first = [job_id for job_id, row in specs.items() if row.started_at is None and row.spec.get("webhook")]
-    await outbox.record(connection, first, JobStatus.RUNNING, now)
-    return claims
-
-
-async def next_available(connection: AsyncConnection, now: datetime) -> datetime | None:
-    """When the next task that waits out its backoff may start."""
-    query = select(func.min(tasks.c.available_at)).where(tasks.c.state == "queued", tasks.c.available_at > now)
-    moment: datetime | None = (await connection.execute(query)).scalar()
-    return moment
-
-
-@dataclass(frozen=True)
-class _Task:
-    id: str
-    job_id: str
-    number: int
-    requirement: str
-    attempt: int
-    priority: int
-    queued_at: datetime
-
-    @property
-    def order(self) -> tuple[int, datetime, str]:
-        return (-self.priority, self.queued_at, self.id)
-
-
-async def _candidates(connection: AsyncConnection, free: Sequence[FreeSlots], now: datetime) -> list[_Task]:
-    """The first tasks of each requirement that can be met: each a short walk along an index, however long the queue."""
-    total = sum(slots.count for slots in free)
-    wanted = {name for slots in free if slots.count > 0 for name in satisfied(slots.device)}
-    if not wanted:
         return []
-    query = union_all(*(select(_first(name, total, now).subquery()) for name in sorted(wanted)))
-    found = [_task(row) for row in (await connection.execute(query)).mappings()]
-    return sorted(found, key=lambda task: task.order)
-
-
-def _first(name: str, limit: int, now: datetime) -> Select[Any]:
-    """A backoff further away than backoffs reach is due as well: the clock was set back."""
-    return (
-        select(*(tasks.c[field] for field in _Task.__dataclass_fields__))
-        .where(
-            tasks.c.state == "queued",
-            tasks.c.requirement == name,
-            or_(tasks.c.available_at <= now, tasks.c.available_at > now + timedelta(seconds=2 * MAX_BACKOFF_SECONDS)),
-        )
-        .order_by(tasks.c.priority.desc(), tasks.c.queued_at, tasks.c.id)
-        .limit(limit)
-    )
-
-
-def _task(row: RowMapping) -> _Task:
-    return _Task(**row)
-
-
-def _place(candidates: Sequence[_Task], free: Sequence[FreeSlots]) -> list[tuple[_Task, Device]]:
-    left = [slots.count for slots in free]
-    placed = []
-    for task in candidates:
-        for position, slots in enumerate(free):
-            if left[position] > 0 and task.requirement in satisfied(slots.device):
-                left[position] -= 1
-                placed.append((task, slots.device))
-                break
-    return placed
-
-
-async def _begin(
-    connection: AsyncConnection,
-    claims: Sequence[Claim],
-    numbers: Sequence[int],
-    requirements: Sequence[str],
-    now: datetime,
-) -> None:
+    columns = (jobs.c.id, jobs.c.spec, jobs.c.started_at)
+    found = await connection.execute(select(*columns).where(jobs.c.id.in_([each.task.job_id for each in placed])))
+    rows = {row.id: row for row in found}
     await connection.execute(
         update(tasks)
         .where(tasks.c.id == bindparam("its_task"))
-        .values(state="running", attempt=bindparam("its_attempt")),
-        [{"its_task": claim.task_id, "its_attempt": claim.attempt} for claim in claims],
+        .values(state="running", claimed_at=now, beat_at=None, **{name: bindparam(f"its_{name}") for name in _PLACE}),
+        [_task_values(each) for each in placed],
     )
-    await connection.execute(
-        insert(attempts),
-        [
-            {
-                "task_id": claim.task_id,
-                "number": claim.attempt,
-                "job_id": claim.job_id,
-                "task": number,
-                "device": claim.device.id,
-                "status": "running",
-                "reason": _REASONS.get(wanted, "the job names this device"),
-                "started_at": now,
-            }
-            for claim, number, wanted in zip(claims, numbers, requirements, strict=True)
-        ],
-    )
+    await connection.execute(insert(attempts), [_attempt_values(each, now, rules) for each in placed])
     await connection.execute(
         update(jobs)
         .where(jobs.c.id == bindparam("its_job"))
         .values(status="running", started_at=func.coalesce(jobs.c.started_at, now), progress=None, stats=None),
-        [{"its_job": claim.job_id} for claim in claims],
+        [{"its_job": each.task.job_id} for each in placed],
     )
+    first = [job_id for job_id, row in rows.items() if row.started_at is None and row.spec.get("webhook")]
+    await outbox.record(connection, first, JobStatus.RUNNING, now)
+    return [
+        Claim(
+            job_id=each.task.job_id,
+            tenant=each.task.tenant,
+            task_id=each.task.id,
+            attempt=each.task.attempt + 1,
+            device=each.device,
+            spec=rows[each.task.job_id].spec,
+            held=each.held,
+            kind=each.task.kind,
+            node=each.node,
+        )
+        for each in placed
+    ]
+
+
+_PLACE = ("attempt", "pool", "device", "node", "held")
+
+
+def _task_values(placed: Placement) -> dict[str, Any]:
+    return {
+        "its_task": placed.task.id,
+        "its_attempt": placed.task.attempt + 1,
+        "its_pool": pool_of(placed.device),
+        "its_device": placed.device.id,
+        "its_node": placed.node,
+        "its_held": placed.held,
+    }
+
+
+def _attempt_values(placed: Placement, now: datetime, rules: Rules) -> dict[str, Any]:
+    return {
+        "task_id": placed.task.id,
+        "number": placed.task.attempt + 1,
+        "job_id": placed.task.job_id,
+        "task": placed.task.number,
+        "device": placed.device.id,
+        "status": "running",
+        "reason": _reason(placed, rules),
+        "started_at": now,
+    }
+
+
+_REASONS = {
+    (ANY, "hardware"): "policy auto: hardware has a free slot",
+    (ANY, "software"): "policy auto: there is no hardware",
+    (HARDWARE, "hardware"): "policy hardware",
+    (SOFTWARE, "software"): "policy software",
+}
+
+
+def _reason(placed: Placement, rules: Rules) -> str:
+    if placed.task.requirement == ANY and pool_of(placed.device) == "software" and rules.wait_for_hardware:
+        waited = max(0.0, (placed.task.hop_at - placed.task.queued_at).total_seconds())
+        return f"policy auto: no hardware slot became free within {waited:g} s, so software does it"
+    return _REASONS.get((placed.task.requirement, pool_of(placed.device)), "the job names this device")

@@ -10,19 +10,21 @@ from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import RedirectResponse
 
 from transcoder.api import (
     devices,
     events,
+    feed,
     health,
     jobs,
     links,
     metrics,
     outputs,
+    page,
     presets,
     probe,
     problems,
+    queues,
     schema,
     tus,
     uploads,
@@ -38,7 +40,10 @@ from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
-ROUTERS = (jobs, events, outputs, links, webhooks, uploads, tus, probe, presets, devices, health, metrics)
+ROUTERS = (
+    *(jobs, feed, events, outputs, links, webhooks, uploads, tus, probe, presets, devices, queues, health, metrics),
+    page,
+)
 
 EXPOSED_HEADERS = (
     *("Location", "ETag", "Content-Range", "Content-Disposition", "Retry-After", "Tus-Resumable", "Tus-Version"),
@@ -78,6 +83,7 @@ def create_app(settings: Settings, make_service: MakeService = Service) -> FastA
         description=_DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
     )
     app.state.settings = settings
@@ -86,7 +92,6 @@ def create_app(settings: Settings, make_service: MakeService = Service) -> FastA
     schema.install(app)
     for module in ROUTERS:
         app.include_router(module.router)
-    app.add_api_route("/", _front, include_in_schema=False)
     # each is put around those before it
     app.add_middleware(Gate)
     if settings.cors_origins:
@@ -106,7 +111,3 @@ async def _link_secret(settings: Settings, service: Service) -> bytes:
     if settings.link_secret is not None:
         return settings.link_secret.get_secret_value().encode()
     return await asyncio.to_thread(server_secret, service.storage.data_dir / "link.secret")
-
-
-async def _front() -> RedirectResponse:
-    return RedirectResponse("/docs")

@@ -5,6 +5,9 @@ ServiceError
 ├── UploadNotFound        upload_not_found      404
 │   └── InputUploadNotFound                     422  named in a job's input
 ├── DeviceNotFound        device_not_found      404
+├── NodeNotFound          node_not_found        404
+├── QueueNotFound         queue_not_found       404
+│   └── UnknownQueue                            422  named by a job
 ├── Conflict              conflict              409  the job is not in a state for this
 ├── IdempotencyConflict   idempotency_conflict  422  the key was used with another body
 ├── InvalidCursor         invalid_cursor        400
@@ -17,6 +20,9 @@ ServiceError
 ├── ChecksumMismatch      checksum_mismatch     460  as the protocol tus has it
 ├── StorageFull           disk_full             507
 ├── TooManyJobs           limit_jobs            429  of a tenant
+├── QueueFull             limit_queue           429  of a queue
+├── TooManyQueues         limit_queues          409
+├── DeadlineImpossible    deadline_impossible   422  the job can't be ready by then
 ├── TooManyUploads        limit_uploads         429  of a tenant, at once
 ├── TenantStorageFull     limit_storage         507  of a tenant
 └── ServiceUnavailable    service_unavailable   503
@@ -65,6 +71,20 @@ class InputUploadNotFound(UploadNotFound):
 class DeviceNotFound(ServiceError):
     code = "device_not_found"
     http_status = 404
+
+
+class NodeNotFound(ServiceError):
+    code = "node_not_found"
+    http_status = 404
+
+
+class QueueNotFound(ServiceError):
+    code = "queue_not_found"
+    http_status = 404
+
+
+class UnknownQueue(QueueNotFound):
+    http_status = 422
 
 
 class Conflict(ServiceError):
@@ -126,6 +146,22 @@ class TooManyJobs(ServiceError):
     code = "limit_jobs"
     http_status = 429
     http_headers = {"Retry-After": "30"}
+
+
+class QueueFull(ServiceError):
+    code = "limit_queue"
+    http_status = 429
+    http_headers = {"Retry-After": "30"}
+
+
+class TooManyQueues(ServiceError):
+    code = "limit_queues"
+    http_status = 409
+
+
+class DeadlineImpossible(ServiceError):
+    code = "deadline_impossible"
+    http_status = 422
 
 
 class TooManyUploads(ServiceError):

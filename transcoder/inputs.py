@@ -12,7 +12,8 @@ from typing import Protocol
 from pipelines.spec import Input
 from transcoder.addresses import Network, parse_url
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
-from transcoder.fetch import FetchedFile
+from transcoder.fetch import FetchedFile, fetch
+from transcoder.settings import Settings
 from transcoder.storage import Storage
 from transcoder.uploads import UploadStore
 
@@ -86,6 +87,18 @@ class Inputs:
         if not await asyncio.to_thread(path.is_file):
             raise InputNotFound("the upload's file is gone", upload=upload_id)
         return LocalInput(path, upload.name)
+
+
+def inputs_for(settings: Settings, storage: Storage, uploads: UploadStore) -> Inputs:
+    return Inputs(
+        storage=storage,
+        uploads=uploads,
+        fetch=fetch,
+        media_roots=settings.media_roots,
+        allowed_networks=settings.allowed_networks,
+        max_bytes=settings.max_upload_bytes,
+        idle_seconds=settings.upload_idle_seconds,
+    )
 
 
 def locate(path: str, media_roots: Sequence[Path]) -> Path:

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.devices import Device
@@ -16,33 +15,36 @@ from pipelines.presets import Preset, load_presets, resolve
 from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
-from transcoder import admission, settlement
+from transcoder import admission
 from transcoder.attempts import AttemptRunner, AttemptSettings, Executor
 from transcoder.batch import Batcher
 from transcoder.clock import utc_now
+from transcoder.course import Courses
 from transcoder.database import Database
 from transcoder.devices import Devices
 from transcoder.engine import DeviceState, Engine
-from transcoder.engine.local import LocalEngine
+from transcoder.engine.choice import engine_for
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
-from transcoder.fetch import fetch
 from transcoder.gpu_load import LoadMeter
-from transcoder.ids import new_id
-from transcoder.inputs import Inputs
+from transcoder.health import Health
+from transcoder.inputs import inputs_for
 from transcoder.inspection import Inspector
+from transcoder.intake import intake_for
 from transcoder.jobs import Job, JobStatus, Upload
-from transcoder.lock import FolderLock
 from transcoder.news import News
 from transcoder.observer import Observer, Unobserved
 from transcoder.partials import PartialStore
 from transcoder.progress import ProgressBoard
+from transcoder.quarantine import DeviceGuard, GuardSettings
+from transcoder.queues import QueueSettings, QueueState, QueueStore
 from transcoder.quotas import OpenUploads, Quotas
 from transcoder.resumable import Resumable
 from transcoder.retry import RetryPolicy
 from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
 from transcoder.sink import UploadSink
+from transcoder.sites import LocalSite
 from transcoder.storage import Storage
 from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
 from transcoder.supervise import Supervisor
@@ -50,22 +52,10 @@ from transcoder.sweep import Sweeper
 from transcoder.uploads import UploadStore
 from transcoder.webhooks.courier import courier_for
 from transcoder.webhooks.deliveries import DeliveryStore
-from transcoder.webhooks.send import check_url
 
-LOCK_SECONDS = 5.0
 JOBS_AT_ONCE = 200
 
 logger = logging.getLogger(__name__)
-
-
-class Health(BaseModel):
-    """`ready`: jobs are accepted and started."""
-
-    model_config = ConfigDict(frozen=True)
-
-    ready: bool
-    database: bool
-    engine: bool
 
 
 class Service:
@@ -88,6 +78,7 @@ class Service:
         self.database = Database(settings.effective_database_url)
         quotas = Quotas(settings.max_queued_jobs, settings.max_open_uploads, settings.max_stored_bytes)
         self.store = JobStore(self.database, quotas)
+        self.queues = QueueStore(self.database)
         self.uploads = UploadStore(self.database, quotas)
         self._open_uploads = OpenUploads(quotas)
         self.storage = storage or Storage(
@@ -114,15 +105,8 @@ class Service:
         self.deliveries = DeliveryStore(self.database)
         self.courier = courier_for(settings, self.deliveries)
         self._news = News(self.store, self.events, self._board, observer or Unobserved(), self.courier.wake)
-        self._inputs = Inputs(
-            storage=self.storage,
-            uploads=self.uploads,
-            fetch=fetch,
-            media_roots=settings.media_roots,
-            allowed_networks=settings.allowed_networks,
-            max_bytes=settings.max_upload_bytes,
-            idle_seconds=settings.upload_idle_seconds,
-        )
+        self._inputs = inputs_for(settings, self.storage, self.uploads)
+        self._intake = intake_for(settings, self.presets, self._inputs)
         self._inspector = Inspector(
             self.storage,
             self._inputs,
@@ -130,6 +114,14 @@ class Service:
             limits=settings.limits,
             timeout_seconds=settings.probe_timeout_seconds,
             fetch_seconds=settings.attempt_timeout_seconds,
+        )
+        self._guard = DeviceGuard(
+            self.supervisor,
+            self.storage,
+            settings.limits,
+            GuardSettings(settings.breaker_failures, settings.canary_pause_seconds, settings.canary_timeout_seconds),
+            self.database,
+            lambda: self._engine,
         )
         self._runner = AttemptRunner(
             database=self.database,
@@ -144,27 +136,22 @@ class Service:
                 retry=self._retry,
                 timeout_seconds=settings.attempt_timeout_seconds,
                 stall_seconds=settings.stall_seconds,
+                gpu_stall_seconds=min(settings.stall_seconds, settings.gpu_stall_seconds),
             ),
+            courses=Courses(self.database, self._guard, lambda: self._engine.devices()),
         )
-        self._engine: Engine = LocalEngine(self.database, self._runner.run, self._devices.all)
+        self._engine: Engine = engine_for(settings, self.database, self._runner.run, self._devices.all)
         self._sweeper = Sweeper(
             self.storage, self.store, self.uploads, settings.upload_ttl_seconds, settings.job_ttl_seconds
         )
+        self._site = LocalSite(self.database, self.storage, self.resumable, self._sweeper, self._retry)
         self._adding: Batcher[NewJob, Added | ServiceError] = Batcher(self.store.add, max_size=JOBS_AT_ONCE)
         self._open = False
         self._scope = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as scope:
-            await asyncio.to_thread(self.storage.prepare)
-            lock = FolderLock(self.storage.data_dir / "service.lock")
-            await lock.acquire(wait_seconds=LOCK_SECONDS)
-            scope.callback(lock.release)
-            scope.push_async_callback(self.database.close)
-            await self.database.migrate()
-            await self._recover()
-            await self.resumable.recover()
-            await self._sweeper.sweep_at_start()
+            await self._site.open(scope)
             scope.callback(self.events.close)
             await self.supervisor.start()
             scope.push_async_callback(self.supervisor.close)
@@ -177,6 +164,7 @@ class Service:
             for work in (*(each() for each in keep), self.resumable.keep_expiring()):
                 scope.push_async_callback(_end, asyncio.create_task(work))
             await self._engine.start()
+            scope.push_async_callback(self._guard.close)
             scope.push_async_callback(self._stop)
             self._open = True
             self._scope = scope.pop_all()
@@ -189,36 +177,27 @@ class Service:
         self._open = False
         await self._engine.close(grace_seconds=self.settings.shutdown_seconds)
 
-    async def _recover(self) -> None:
-        async with self.database.write() as connection:
-            settled = await settlement.recover(connection, self._retry, utc_now())
-        for job_id, status in settled:
-            logger.warning("job %s was running when the service died; it is %s now", job_id, status.value)
-            await self.storage.discard_job_outputs(job_id)
-
     async def submit(
         self, spec: FileJob, *, tenant: str = "default", idempotency: Idempotency | None = None
     ) -> tuple[Job, bool]:
         """The job, and whether it is new (an idempotency key may have one already).
 
-        What can't work is refused here: UnknownPreset, NoDevice, PathNotAllowed, InputNotFound, BlockedAddress,
-        InputUploadNotFound, IdempotencyConflict, TooManyJobs.
+        What can't work is refused here: what `Intake.prepare` refuses, InputUploadNotFound, IdempotencyConflict,
+        UnknownQueue, QueueFull, TooManyJobs.
         """
         if not self._open:
             raise ServiceUnavailable("the service is stopping")
-        resolved = resolve(spec, self.presets)
-        requirement = admission.requirement(spec.device, self._devices.usable)
-        await self._inputs.check(spec.input)
-        if spec.webhook is not None:
-            check_url(spec.webhook.url, self.settings.allowed_networks)
-        new = NewJob(new_id(), tenant, resolved, spec.preset, requirement, utc_now(), idempotency)
+        new = await self._intake.prepare(spec, tenant, idempotency, self._devices.usable)
         added = await self._adding.submit(new)
         if isinstance(added, ServiceError):
             raise added
-        if not added.created:
+        if added.job is None:
             return await self.get(added.job_id, tenant), False
         self._engine.wake()
-        return new.as_job(), True
+        job = added.job.as_job()
+        if self.events.wanted(job.id):
+            self.events.publish(job.id, "status", job.model_dump(mode="json"))
+        return job, True
 
     async def get(self, job_id: str, tenant: str = "default") -> Job:
         """JobNotFound for unknown jobs and for those of other tenants."""
@@ -293,15 +272,24 @@ class Service:
         """What would be done, without doing it."""
         resolved = resolve(spec, self.presets)
         requirement = admission.requirement(spec.device, self._devices.ready)
-        device = next(device for device in self._devices.ready if requirement in admission.satisfied(device))
-        return await self._inspector.plan(resolved, tenant, device)
+        able = [device for device in self._devices.ready if requirement in admission.satisfied(device)]
+        return await self._inspector.plan(resolved, tenant, able, self._guard.verdicts)
+
+    async def put_queue(self, name: str, settings: QueueSettings) -> tuple[QueueState, bool]:
+        """The queue, and whether it is new. It holds from the next free slot on."""
+        created = await self.queues.put(name, settings, utc_now())
+        self._engine.wake()
+        return await self.queues.get(name), created
 
     def devices(self) -> tuple[DeviceState, ...]:
         return tuple(map(self._load.told, self._engine.devices()))
 
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         """Until the service stops; fewer slots stop nothing that runs."""
-        return self._load.told(await self._engine.update_device(device_id, slots=slots, draining=draining))
+        state = await self._engine.update_device(device_id, slots=slots, draining=draining)
+        if draining:
+            await self._guard.unpin(device_id)
+        return self._load.told(state)
 
     def measure_device(self, device_id: str) -> DeviceState:
         """Looks anew what a GPU can do; it takes no tasks meanwhile. DeviceNotFound, Conflict."""

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
+from transcoder.costs import SlotCost
 from transcoder.sandbox import Mode, machine_memory_bytes
 from transcoder.webhooks.secret import is_secret
 
@@ -117,7 +118,27 @@ class Settings(BaseSettings):
         24 * 3600.0, gt=0, description="Deadline of one attempt where the job names none."
     )
     stall_seconds: float = Field(60.0, gt=0, description="An attempt without progress for this long is ended.")
+    gpu_stall_seconds: float = Field(
+        30.0, gt=0, description="The same for attempts on a GPU, whose driver may hang; at most TRANSCODER_STALL_SECONDS."
+    )
+    breaker_failures: int = Field(
+        3, ge=1, le=1000, description="Jobs in a row that fail at one thing on a GPU before it is not asked for it."
+    )
+    canary_pause_seconds: float = Field(
+        5.0, ge=0, description="Wait before a GPU that failed is tested; doubles with each test that fails."
+    )
+    canary_timeout_seconds: float = Field(20.0, gt=0, description="Longest time of one such test.")
     probe_timeout_seconds: float = Field(30.0, gt=0, description="Deadline of a probe or a dry-run plan.")
+    hardware_wait_seconds: float = Field(
+        30.0,
+        ge=0,
+        le=7 * 86_400,
+        description="How long a job of device policy auto waits for a GPU that is busy before software will do.",
+    )
+    slot_cost: SlotCost = Field(
+        "count", description="Slots that a job takes: count: one; work: by size, rate and codec of its outputs."
+    )
+    reserve_live: int = Field(0, ge=0, le=1024, description="Slots of each device that only live streams may take.")
     max_attempts: int = Field(3, ge=1, le=20, description="Attempts that a job gets when errors are retryable.")
     retry_backoff_seconds: float = Field(2.0, ge=0, description="Wait before the second attempt; doubles after that.")
     shutdown_seconds: float = Field(
@@ -166,6 +187,9 @@ class Settings(BaseSettings):
     requests_burst: int = Field(200, ge=1, description="Requests that an API key may make at once.")
     max_connections: int = Field(512, ge=1, le=100_000, description="Most connections to the API at once.")
     max_queued_jobs: int = Field(100_000, ge=1, description="Most jobs that a tenant may have waiting.")
+    max_running_jobs: int | None = Field(
+        None, ge=1, le=100_000, description="Most jobs of a tenant that run at once; no limit when not given."
+    )
     max_open_uploads: int = Field(64, ge=1, description="Most uploads that a tenant may send at once.")
     max_stored_bytes: int = Field(1 << 40, gt=0, description="Most bytes that a tenant's uploads may hold.")
 

@@ -6,6 +6,7 @@ away updates nothing, and its result is dropped; so a job ends once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,8 +15,12 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.result import Warning
+from transcoder import shares
+from transcoder.fallback import NoStep, Place, Step, is_step, next_step
 from transcoder.jobs import Attempt, ErrorInfo, JobOutput, JobStatus
+from transcoder.queues import read_queues
 from transcoder.records import attempt_from
+from transcoder.requirements import PINNED, policy_of, requested
 from transcoder.retry import LOST, Fail, RetryPolicy, decide
 from transcoder.tables import attempts, jobs, tasks
 from transcoder.webhooks import outbox
@@ -76,10 +81,13 @@ async def settle(
     *,
     plan: dict[str, Any] | None = None,
     stats: dict[str, Any] | None = None,
+    places: Sequence[Place] = (),
+    way: str | None = None,
 ) -> JobStatus | None:
     """Writes an attempt's end and what follows from it; the job's new status, or None when the fence was closed.
 
-    A wish to cancel that came before a failure was settled wins over a retry.
+    A wish to cancel that came before a failure was settled wins over a retry. `places`: where else a job may go that a
+    GPU failed; `way`: how the attempt went, added to its reason.
     """
     error = None if isinstance(outcome, Completed) else outcome.error
     ended = await connection.execute(
@@ -94,11 +102,13 @@ async def settle(
             status=ATTEMPT_STATUS[type(outcome)],
             finished_at=now,
             error=None if error is None else error.model_dump(mode="json"),
+            **({} if way is None else {"reason": attempts.c.reason + f"; {way}"}),
         )
     )
     if ended.rowcount != 1:
         return None
-    change = await _change(connection, ticket, outcome, policy, now)
+    await shares.charge(connection, ticket.task_id, now)
+    change = await _change(connection, ticket, outcome, policy, now, places)
     fenced = await connection.execute(
         update(tasks)
         .where(tasks.c.id == ticket.task_id, tasks.c.attempt == ticket.attempt, tasks.c.state == "running")
@@ -111,6 +121,24 @@ async def settle(
     await connection.execute(update(jobs).where(jobs.c.id == ticket.job_id).values(status=change.status, **values))
     await outbox.record(connection, [ticket.job_id], change.status, now)
     return change.status
+
+
+async def give_reason(connection: AsyncConnection, ticket: Ticket, reason: str) -> None:
+    """Why the attempt is where it is, in place of what the queue knew."""
+    mine = (attempts.c.task_id == ticket.task_id, attempts.c.number == ticket.attempt)
+    await connection.execute(update(attempts).where(*mine).values(reason=reason))
+
+
+async def unpin(connection: AsyncConnection, device_id: str) -> None:
+    """Tasks that a step sent to this device, which takes none now, go where their jobs let them."""
+    waiting = await connection.execute(
+        select(tasks.c.id, jobs.c.spec)
+        .join(jobs, jobs.c.id == tasks.c.job_id)
+        .where(tasks.c.state == "queued", tasks.c.requirement == f"{PINNED}{device_id}")
+    )
+    for row in waiting.all():
+        wanted = requested(row.spec)
+        await connection.execute(update(tasks).where(tasks.c.id == row.id).values(requirement=wanted))
 
 
 async def recover(connection: AsyncConnection, policy: RetryPolicy, now: datetime) -> list[tuple[str, JobStatus]]:
@@ -134,7 +162,12 @@ class _Change:
 
 
 async def _change(
-    connection: AsyncConnection, ticket: Ticket, outcome: Outcome, policy: RetryPolicy, now: datetime
+    connection: AsyncConnection,
+    ticket: Ticket,
+    outcome: Outcome,
+    policy: RetryPolicy,
+    now: datetime,
+    places: Sequence[Place],
 ) -> _Change:
     if isinstance(outcome, Completed):
         return _end(
@@ -147,14 +180,19 @@ async def _change(
     cancel = select(jobs.c.cancel_requested).where(jobs.c.id == ticket.job_id)
     if isinstance(outcome, Cancelled) or (await connection.execute(cancel)).scalar():
         return _end(JobStatus.CANCELLED, now)
-    decision = decide(await _counted(connection, ticket), policy)
+    history = await counted(connection, ticket)
+    step = await _step(connection, ticket, history, places)
+    if isinstance(step, Step):
+        return _again(now, requirement=step.requirement)
+    decision = Fail(outcome.error) if isinstance(step, NoStep) else decide(history, policy)
     if isinstance(decision, Fail):
         return _end(JobStatus.FAILED, now, error=decision.error.model_dump(mode="json"))
-    available_at = now + timedelta(seconds=decision.after_seconds)
+    return _again(now + timedelta(seconds=decision.after_seconds))
+
+
+def _again(available_at: datetime, **task: Any) -> _Change:
     return _Change(
-        JobStatus.QUEUED,
-        {"state": "queued", "available_at": available_at},
-        {"progress": None, "stats": None},
+        JobStatus.QUEUED, {"state": "queued", "available_at": available_at, **task}, {"progress": None, "stats": None}
     )
 
 
@@ -162,12 +200,26 @@ def _end(status: JobStatus, now: datetime, **values: Any) -> _Change:
     return _Change(status, {"state": status.value}, {"finished_at": now, **values})
 
 
-async def _counted(connection: AsyncConnection, ticket: Ticket) -> list[Attempt]:
-    """The task's attempts since it was last queued by hand."""
+async def _step(
+    connection: AsyncConnection, ticket: Ticket, history: Sequence[Attempt], places: Sequence[Place]
+) -> Step | NoStep | None:
+    """Where a job goes on that a GPU failed, of the places that its queue may use."""
+    if not is_step(history[-1]):
+        return None
+    found = await connection.execute(select(jobs.c.spec, jobs.c.queue).where(jobs.c.id == ticket.job_id))
+    job = found.one()
+    queue = (await read_queues(connection, [job.queue])).get(job.queue)
+    allowed = [place for place in places if queue is None or queue.takes(place.id)]
+    return next_step(policy_of(job.spec), history, allowed)
+
+
+async def counted(connection: AsyncConnection, ticket: Ticket) -> list[Attempt]:
+    """The task's attempts since it was last queued by hand, up to the ticket's."""
     rows = await connection.execute(
         select(attempts)
         .join(tasks, tasks.c.id == attempts.c.task_id)
         .where(attempts.c.task_id == ticket.task_id, attempts.c.number > tasks.c.budget_from)
+        .where(attempts.c.number <= ticket.attempt)
         .order_by(attempts.c.number)
     )
     return [attempt_from(row) for row in rows.mappings()]

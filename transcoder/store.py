@@ -18,6 +18,7 @@ from transcoder.ids import ID_PATTERN
 from transcoder.jobs import Job, JobStatus
 from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_of, job_from
+from transcoder.requirements import requested
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import jobs, tasks
 from transcoder.uploads import EXPIRED_AT_ONCE, check_upload
@@ -105,7 +106,7 @@ class JobStore:
     async def requeue(self, job_id: str, tenant: str, now: datetime) -> None:
         """Queues a failed or cancelled job once more, with a fresh budget of attempts; Conflict for others."""
         async with self._database.write() as connection:
-            row = await _row(connection, job_id, tenant, select(jobs.c.status, jobs.c.upload_id))
+            row = await _row(connection, job_id, tenant, select(jobs.c.status, jobs.c.upload_id, jobs.c.spec))
             if row["status"] not in (JobStatus.FAILED, JobStatus.CANCELLED):
                 raise _conflict(row["status"], "tried again")
             if row["upload_id"] is not None:
@@ -121,11 +122,22 @@ class JobStore:
                 finished_at=None,
                 **dict.fromkeys(("progress", "stats", "plan", "outputs", "warnings", "error")),
             )
-            await connection.execute(
-                update(tasks)
-                .where(tasks.c.job_id == job_id)
-                .values(state="queued", queued_at=now, available_at=now, budget_from=tasks.c.attempt)
+            waited = await connection.execute(
+                select(tasks.c.id, tasks.c.queued_at, tasks.c.hop_at).where(tasks.c.job_id == job_id)
             )
+            for task in waited.all():
+                await connection.execute(
+                    update(tasks)
+                    .where(tasks.c.id == task.id)
+                    .values(
+                        state="queued",
+                        queued_at=now,
+                        available_at=now,
+                        hop_at=now + (task.hop_at - task.queued_at),
+                        budget_from=tasks.c.attempt,
+                        requirement=requested(row["spec"]),
+                    )
+                )
 
     async def set_priority(self, job_id: str, priority: int, tenant: str) -> None:
         """Conflict unless the job is queued."""

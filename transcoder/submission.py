@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.spec import FileJob
-from transcoder.errors import IdempotencyConflict, InputUploadNotFound, ServiceError
+from transcoder.errors import IdempotencyConflict, InputUploadNotFound, QueueFull, ServiceError, UnknownQueue
 from transcoder.jobs import Job, JobStatus
+from transcoder.queues import Queue, queued_counts, read_queues
 from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
 from transcoder.tables import idempotency, jobs, tasks, uploads
+
+NO_DEADLINE = datetime(9000, 1, 1, tzinfo=UTC)
+"""After all others."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,10 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class NewJob:
-    """A job to add. `spec` has its outputs; `preset` is where they came from."""
+    """A job to add. `spec` has its outputs; `preset` is where they came from.
+
+    `cost`: slots that it asks for; `wait_seconds`: how long it waits for hardware before software will do.
+    """
 
     id: str
     tenant: str
@@ -37,6 +44,14 @@ class NewJob:
     requirement: str
     created_at: datetime
     idempotency: Idempotency | None = None
+    cost: int = 1
+    wait_seconds: float = 0.0
+
+    def in_queue(self, queue: Queue) -> NewJob:
+        """With the queue's priority where it names none itself."""
+        if "priority" in self.spec.model_fields_set or queue.default_priority == self.spec.priority:
+            return self
+        return replace(self, spec=self.spec.model_copy(update={"priority": queue.default_priority}))
 
     def as_job(self) -> Job:
         """The job as it is in the moment it was added."""
@@ -69,6 +84,12 @@ class NewJob:
             "available_at": self.created_at,
             "attempt": 0,
             "budget_from": 0,
+            "queue": self.spec.queue,
+            "tenant": self.tenant,
+            "kind": self.spec.kind,
+            "cost": self.cost,
+            "ready_by": self.spec.ready_by or NO_DEADLINE,
+            "hop_at": self.created_at + timedelta(seconds=self.wait_seconds),
         }
 
 
@@ -77,10 +98,14 @@ _BLANK = dict.fromkeys(("progress", "stats", "started_at", "finished_at", "plan"
 
 @dataclass(frozen=True)
 class Added:
-    """`created` is False when the idempotency key already had this job."""
+    """`job` is the new one; None when the idempotency key already had the job of this id."""
 
     job_id: str
-    created: bool
+    job: NewJob | None = None
+
+    @property
+    def created(self) -> bool:
+        return self.job is not None
 
 
 async def add_jobs(
@@ -90,6 +115,7 @@ async def add_jobs(
     keys = await _known_keys(connection, new)
     stored = await _stored_uploads(connection, new)
     waiting = {} if quotas is None else await queued_jobs(connection, {job.tenant for job in new})
+    groups = await _groups(connection, new)
     fresh: list[NewJob] = []
     results: list[Added | ServiceError] = []
     for job in new:
@@ -101,15 +127,47 @@ async def add_jobs(
             results.append(InputUploadNotFound("there is no such upload", upload=upload))
         elif quotas is not None and waiting.get(job.tenant, 0) >= quotas.queued_jobs:
             results.append(quotas.too_many_jobs())
+        elif (refusal := groups.refusal(job.spec.queue)) is not None:
+            results.append(refusal)
         else:
+            job = groups.take(job)
             waiting[job.tenant] = waiting.get(job.tenant, 0) + 1
             if key is not None and job.idempotency is not None:
                 # the next one in this batch may have the same key
                 keys[key] = _Known(job.id, job.idempotency.body_sha256)
             fresh.append(job)
-            results.append(Added(job.id, created=True))
+            results.append(Added(job.id, job))
     await _insert(connection, fresh)
     return results
+
+
+@dataclass
+class _Groups:
+    """Queues of a batch, and how many jobs wait in those that have a limit."""
+
+    queues: dict[str, Queue]
+    waiting: dict[str, int]
+
+    def refusal(self, name: str) -> ServiceError | None:
+        """Why the queue takes no more."""
+        queue = self.queues.get(name)
+        if queue is None:
+            return UnknownQueue(f"there is no queue {name!r}", queue=name)
+        if queue.max_queued is not None and self.waiting.get(name, 0) >= queue.max_queued:
+            return QueueFull(f"{queue.max_queued} jobs wait in the queue {name!r} already", limit=queue.max_queued)
+        return None
+
+    def take(self, job: NewJob) -> NewJob:
+        """The job as it is in its queue."""
+        queue = self.queues[job.spec.queue]
+        self.waiting[queue.name] = self.waiting.get(queue.name, 0) + 1
+        return job.in_queue(queue)
+
+
+async def _groups(connection: AsyncConnection, new: Sequence[NewJob]) -> _Groups:
+    queues = await read_queues(connection, {job.spec.queue for job in new})
+    limited = [name for name, queue in queues.items() if queue.max_queued is not None]
+    return _Groups(queues, await queued_counts(connection, limited) if limited else {})
 
 
 @dataclass(frozen=True)
@@ -126,7 +184,7 @@ def _key(job: NewJob) -> tuple[str, str] | None:
 
 def _replayed(job: NewJob, known: _Known) -> Added | ServiceError:
     if job.idempotency is not None and job.idempotency.body_sha256 == known.body_sha256:
-        return Added(known.job_id, created=False)
+        return Added(known.job_id)
     return IdempotencyConflict("this idempotency key was used with another body", job=known.job_id)
 
 

@@ -1,4 +1,4 @@
-"""The tables: jobs, their tasks and attempts, uploads, idempotency keys, webhooks. The same on SQLite and PostgreSQL.
+"""The tables: queues, jobs, their tasks and attempts, nodes, uploads, webhooks. The same on SQLite and PostgreSQL.
 
 A job is what users see, a task what a slot runs, an attempt one try of a task. Changes of state go through
 `settlement` and `admission`, which keep the three in step within one transaction.
@@ -91,7 +91,10 @@ jobs = Table(
 )
 
 # requirement: what a device must be (see admission) · attempt: number of the latest one, the fencing token ·
-# available_at: not to be started before · budget_from: attempts up to this one are forgiven (a retry by hand)
+# available_at: not to be started before · budget_from: attempts up to this one are forgiven (a retry by hand) ·
+# cost: slots that it asks for · ready_by: deadline, the end of time without one · hop_at: from then on software will do
+# Of the attempt that runs: pool, device, node and held (slots) say where it is, claimed_at since when, and beat_at when
+# its node last said so (only where there are several nodes).
 tasks = Table(
     "tasks",
     metadata,
@@ -105,12 +108,89 @@ tasks = Table(
     Column("available_at", Moment, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("budget_from", Integer, nullable=False),
+    Column("queue", String(64), nullable=False),
+    Column("tenant", String(100), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("cost", Integer, nullable=False),
+    Column("ready_by", Moment, nullable=False),
+    Column("hop_at", Moment, nullable=False),
+    Column("pool", String(16)),
+    Column("device", String(200)),
+    Column("node", String(64)),
+    Column("held", Integer),
+    Column("claimed_at", Moment),
+    Column("beat_at", Moment),
     PrimaryKeyConstraint("id"),
     Index("tasks_by_job", "job_id"),
     Index("tasks_available", "state", "available_at"),
+    Index("tasks_hop", "state", "hop_at"),
 )
 # the dispatcher's pick: filter, then order
-Index("tasks_pick", tasks.c.state, tasks.c.requirement, tasks.c.priority.desc(), tasks.c.queued_at, tasks.c.id)
+Index(
+    "tasks_pick",
+    tasks.c.state,
+    tasks.c.queue,
+    tasks.c.requirement,
+    tasks.c.priority.desc(),
+    tasks.c.ready_by,
+    tasks.c.queued_at,
+    tasks.c.id,
+)
+
+# Resource groups. `devices`: ids of the only ones that its tasks may run on, null for all
+queues = Table(
+    "queues",
+    metadata,
+    Column("name", String(64), nullable=False),
+    Column("weight", Float, nullable=False),
+    Column("max_running", Integer),
+    Column("max_queued", Integer),
+    Column("paused", Boolean, nullable=False),
+    Column("devices", Document),
+    Column("default_priority", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("name"),
+)
+
+# What a queue has had of a pool (see shares). `used`: slot-seconds divided by weights · `mean_seconds`: of a task ·
+# `active`: it had something to run when the pool's slots were last given away
+queue_shares = Table(
+    "queue_shares",
+    metadata,
+    Column("queue", String(64), ForeignKey("queues.name", ondelete="CASCADE"), nullable=False),
+    Column("pool", String(16), nullable=False),
+    Column("used", Float, nullable=False),
+    Column("mean_seconds", Float),
+    Column("active", Boolean, nullable=False),
+    PrimaryKeyConstraint("queue", "pool"),
+)
+
+# Processes that share the database; none of them on SQLite. `beat_at` is by the database's clock
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("name", String(64), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("draining", Boolean, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("beat_at", Moment, nullable=False),
+    PrimaryKeyConstraint("name"),
+)
+
+# Devices of nodes. `facts`: the device as it describes itself · `slots`, `draining`: as operators set them
+node_devices = Table(
+    "node_devices",
+    metadata,
+    Column("id", String(200), nullable=False),
+    Column("node", String(64), ForeignKey("nodes.name", ondelete="CASCADE"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("facts", Document, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("draining", Boolean, nullable=False),
+    PrimaryKeyConstraint("id"),
+    Index("node_devices_by_node", "node"),
+)
 
 attempts = Table(
     "attempts",
@@ -119,7 +199,7 @@ attempts = Table(
     Column("number", Integer, nullable=False),
     Column("job_id", String(64), nullable=False),
     Column("task", Integer, nullable=False),
-    Column("device", String(100), nullable=False),
+    Column("device", String(200), nullable=False),
     Column("status", String(16), nullable=False),
     Column("reason", Text, nullable=False),
     Column("started_at", Moment, nullable=False),

@@ -114,6 +114,9 @@ class Api:
         body = {"input": {"upload": (await self.upload())["id"]}, **SPEC, **spec}
         return _ok(await self.http.post("/v1/jobs", json=body))
 
+    async def make_queue(self, name: str, **settings: Any) -> dict[str, Any]:
+        return _ok(await self.http.put(f"/v1/queues/{name}", json=settings))
+
     async def ended(self, job_id: str) -> dict[str, Any]:
         """The job once its event stream has ended."""
         async with self.http.stream("GET", f"/v1/jobs/{job_id}/events") as response:

@@ -52,6 +52,8 @@ async def test_many_requests_with_one_key_make_one_job(api: Api) -> None:
 
 async def test_list_is_paged_newest_first_and_filtered(api: Api) -> None:
     api.executor.gate.clear()
+    for queue in ("a", "b"):
+        await api.make_queue(queue)
     made = [(await api.submit(queue=queue))["id"] for queue in ("a", "b", "a", "a")]
     first = (await api.http.get("/v1/jobs", params={"limit": 3})).json()
     rest = (await api.http.get("/v1/jobs", params={"limit": 3, "cursor": first["next"]})).json()
@@ -91,6 +93,7 @@ async def test_running_job_can_be_cancelled_then_retried_then_deleted(api: Api) 
 
 
 async def test_form_makes_an_upload_and_a_job_in_one_call(api: Api) -> None:
+    await api.make_queue("q")
     response = await api.http.post(
         "/v1/jobs",
         files={"file": ("../ü\r\n.mov", b"media")},

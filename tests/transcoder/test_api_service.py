@@ -94,6 +94,7 @@ async def test_metrics_count_jobs_slots_requests_and_bytes(api: Api) -> None:
     await api.ended((await api.submit())["id"])
     api.executor.gate.clear()
     api.executor.running.clear()
+    await api.make_queue("slow")
     await api.submit(queue="slow")
     await api.executor.running.wait()
     await api.http.get("/nothing/here")

@@ -35,6 +35,9 @@ PUBLIC = {"/", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/healthz", "/
 EXCEPTIONS = {
     ("GET", "/metrics"): Scope.ADMIN,
     ("PATCH", "/v1/devices/{device_id}"): Scope.ADMIN,
+    ("POST", "/v1/devices/{device_id}/measure"): Scope.ADMIN,
+    ("PUT", "/v1/queues/{queue}"): Scope.ADMIN,
+    ("DELETE", "/v1/queues/{queue}"): Scope.ADMIN,
     ("GET", "/v1/webhooks/secret"): Scope.SUBMIT,
     ("POST", "/v1/jobs/{job_id}/outputs/{path:path}/link"): Scope.READ,
     ("POST", "/v1/jobs/{job_id}/events/link"): Scope.READ,
@@ -45,6 +48,7 @@ EXCEPTIONS = {
 BODIES = {
     ("PATCH", "/v1/jobs/{job_id}"): {"priority": 1},
     ("PATCH", "/v1/devices/{device_id}"): {"slots": 1},
+    ("PUT", "/v1/queues/{queue}"): {"weight": 2},
 }
 TUS_HEADERS = {
     "Tus-Resumable": "1.0.0",
@@ -111,6 +115,7 @@ async def things(owner: Caller) -> dict[str, str]:
         "path": "output.mp4",
         "device_id": "software",
         "name": "web-mp4",
+        "queue": "default",
     }
 
 
@@ -252,6 +257,7 @@ async def test_idempotency_key_is_each_tenants_own(stage: Stage) -> None:
 async def test_key_of_some_queues_submits_to_those_only(stage: Stage) -> None:
     token = await make_key(store_of(stage.api), "default", *ALL, queues=("night",))
     caller = Caller(stage.api, token)
+    await stage.owner.request("PUT", "/v1/queues/night", json={})
     assert (await caller.submit(queue="night")).status_code == 201
     problem(await caller.submit(queue="default"), 403, "forbidden")
     files, data = {"file": ("a.mov", b"media")}, {"preset": "web-mp4"}

@@ -64,7 +64,14 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         assert "status" in client.get(f"/v1/jobs/{job}/events").text
         begin = {"Tus-Resumable": "1.0.0", "Upload-Length": "10"}
         part = client.post("/v1/tus", headers=begin).headers["location"].rpartition("/")[2]
-        known = {"job_id": job, "upload_id": upload, "path": "output.mp4", "device_id": "software", "part": part}
+        known = {
+            "job_id": job,
+            "upload_id": upload,
+            "path": "output.mp4",
+            "device_id": "software",
+            "part": part,
+            "queue": "default",
+        }
         yield Live(client, known)
 
 

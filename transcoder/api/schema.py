@@ -14,6 +14,7 @@ from transcoder.api.devices import DeviceChange
 from transcoder.api.jobs import JobChange
 from transcoder.api.probe import ProbeRequest
 from transcoder.api.problems import Problem, responses
+from transcoder.queues import QueueSettings
 
 TAGS = [
     {"name": "jobs", "description": "Submit, follow, cancel, retry"},
@@ -23,6 +24,7 @@ TAGS = [
     {"name": "probe and plan", "description": "What an input is, and what would be done with it"},
     {"name": "presets", "description": "Named outputs"},
     {"name": "devices", "description": "What jobs run on"},
+    {"name": "queues", "description": "Shares and limits"},
     {"name": "operation", "description": "Health and metrics"},
 ]
 
@@ -31,7 +33,7 @@ SECURITY_SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
 }
 
-BODIES = (FileJob, ProbeRequest, JobChange, DeviceChange)
+BODIES = (FileJob, ProbeRequest, JobChange, DeviceChange, QueueSettings)
 
 
 def install(app: FastAPI) -> None:

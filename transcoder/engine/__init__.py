@@ -17,12 +17,15 @@ StopReason = Literal["cancel", "shutdown", "lost"]
 """`lost`: another process was given the task meanwhile; whatever this one still does counts no more."""
 
 
+State = Literal["ready", "draining", "measuring", "unusable", "quarantined"]
+
+
 class DeviceState(Device):
     """A device as it is now. `slots` may have been changed since the start; `busy` may be above it for a while."""
 
     busy: int
-    state: Literal["ready", "draining", "measuring", "unusable"]
-    """Only a ready one is given tasks. Unusable: `problem` says why."""
+    state: State
+    """Only a ready one is given tasks. Unusable, quarantined: `problem` says why."""
     load: Load | None = None
     """What all processes that the service can see do on the GPU; None where it is not known."""
 
@@ -65,6 +68,9 @@ class Engine(Protocol):
 
     def set_device(self, device: Device, *, measuring: bool) -> None:
         """Tells anew what a device can do; while it is measured nothing starts on it."""
+
+    async def hold(self, device_id: str, reason: str | None) -> None:
+        """Starts nothing on the device, which is quarantined for this reason; None: it is no more."""
 
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         """Changes what is given. Fewer slots stop nothing that runs. DeviceNotFound for an unknown id."""

@@ -11,10 +11,10 @@ from typing import Literal
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.devices import Device
-from transcoder.admission import Claim, FreeSlots, claim, next_available
+from transcoder.admission import Claim, FreeSlots, Rules, claim, next_available
 from transcoder.clock import utc_now
 from transcoder.database import Database
-from transcoder.engine import DeviceState, RunAttempt, Stop, StopReason
+from transcoder.engine import DeviceState, RunAttempt, State, Stop, StopReason
 from transcoder.errors import DeviceNotFound
 
 CANCEL_SECONDS = 5.0
@@ -32,16 +32,32 @@ class _Slots:
     count: int
     draining: bool = False
     measuring: bool = False
+    held: str | None = None
     busy: int = 0
+    files: int = 0
+    """Of the busy ones, those that jobs of files take."""
+
+    def offer(self, live_slots: int) -> FreeSlots:
+        """What it can take, with `live_slots` kept for streams."""
+        for_files = max(0, self.count - live_slots - self.files)
+        return FreeSlots(self.device, self.free, for_files, self.count)
+
+    def hold(self, claimed: Claim, sign: Literal[1, -1]) -> None:
+        """Counts a claim in, or out again."""
+        self.busy += sign * claimed.held
+        if claimed.kind == "file":
+            self.files += sign * claimed.held
 
     @property
     def free(self) -> int:
         return max(0, self.count - self.busy) if self.condition == "ready" else 0
 
     @property
-    def condition(self) -> Literal["ready", "draining", "measuring", "unusable"]:
+    def condition(self) -> State:
         if self.device.problem is not None:
             return "unusable"
+        if self.held is not None:
+            return "quarantined"
         if self.measuring:
             return "measuring"
         return "draining" if self.draining else "ready"
@@ -49,7 +65,8 @@ class _Slots:
     @property
     def state(self) -> DeviceState:
         return DeviceState(
-            **{name: getattr(self.device, name) for name in Device.model_fields if name != "slots"},
+            **{name: getattr(self.device, name) for name in Device.model_fields if name not in ("slots", "problem")},
+            problem=self.held or self.device.problem,
             slots=self.count,
             busy=self.busy,
             state=self.condition,
@@ -64,10 +81,22 @@ class _Running:
 
 
 class LocalEngine:
-    """Devices in the order of preference. Only one engine may work on a database."""
+    """Devices in the order of preference. Only one engine may work on a database.
 
-    def __init__(self, database: Database, run: RunAttempt, devices: Sequence[Device]) -> None:
+    `tenant_running`: most tasks of a tenant at once; `live_slots`: slots of each device that are kept for streams.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        run: RunAttempt,
+        devices: Sequence[Device],
+        *,
+        tenant_running: int | None = None,
+        live_slots: int = 0,
+    ) -> None:
         self._database = database
+        self._tenant_running, self._live_slots = tenant_running, live_slots
         self._run = run
         self._slots = {device.id: _Slots(device, device.slots) for device in devices}
         self._running: dict[str, _Running] = {}
@@ -113,6 +142,13 @@ class LocalEngine:
         slots.device, slots.measuring = device, measuring
         self.wake()
 
+    async def hold(self, device_id: str, reason: str | None) -> None:
+        async with self._placing:
+            slots = self._slots.get(device_id)
+            if slots is not None:
+                slots.held = reason
+        self.wake()
+
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         async with self._placing:
             changed = self._slots.get(device_id)
@@ -144,20 +180,26 @@ class LocalEngine:
     async def _dispatch(self) -> float | None:
         """Starts what may start; seconds until something more may without anything else happening."""
         async with self._placing:
-            free = [FreeSlots(slots.device, slots.free) for slots in self._slots.values() if slots.free > 0]
+            free = [slots.offer(self._live_slots) for slots in self._slots.values() if slots.free > 0]
             if not free:
                 return None
             now = utc_now()
+            # what drains or is measured will not be free soon
+            hardware = any(
+                slots.device.kind != "software" and slots.condition == "ready" and slots.count > 0
+                for slots in self._slots.values()
+            )
+            rules = Rules(hardware, self._tenant_running)
             async with self._database.write() as connection:
-                claims = await claim(connection, free, now)
-                following = await next_available(connection, now)
+                claims = await claim(connection, free, now, rules)
+                following = await next_available(connection, now, hops=hardware)
             for claimed in claims:
                 self._start(claimed)
         return None if following is None else max(0.0, (following - utc_now()).total_seconds())
 
     def _start(self, claimed: Claim) -> None:
         stop = Stop()
-        self._slots[claimed.device.id].busy += 1
+        self._slots[claimed.device.id].hold(claimed, 1)
         task = asyncio.create_task(self._run_one(claimed, stop), name=f"attempt {claimed.task_id}/{claimed.attempt}")
         self._running[claimed.task_id] = _Running(claimed.job_id, stop, task)
 
@@ -166,7 +208,7 @@ class LocalEngine:
             await self._run(claimed, stop)
         finally:
             del self._running[claimed.task_id]
-            self._slots[claimed.device.id].busy -= 1
+            self._slots[claimed.device.id].hold(claimed, -1)
             self.wake()
 
     async def _ended(self, running: Sequence[_Running], seconds: float) -> None:

@@ -1,0 +1,68 @@
+"""What a request for a job becomes: the job to add, or the reason why it can't work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipelines.devices import Device
+from pipelines.placement import encodes_pictures
+from pipelines.presets import Preset, resolve
+from pipelines.spec import FileJob
+from transcoder.addresses import Network
+from transcoder.clock import utc_now
+from transcoder.costs import SlotCost, cost_of
+from transcoder.errors import DeadlineImpossible
+from transcoder.ids import new_id
+from transcoder.inputs import Inputs
+from transcoder.requirements import ANY, SOFTWARE, requirement
+from transcoder.settings import Settings
+from transcoder.submission import Idempotency, NewJob
+from transcoder.webhooks.send import check_url
+
+
+@dataclass(frozen=True)
+class Intake:
+    """`wait_seconds`: how long jobs that do not say so wait for hardware."""
+
+    presets: Mapping[str, Preset]
+    inputs: Inputs
+    allowed_networks: tuple[Network, ...]
+    slot_cost: SlotCost
+    wait_seconds: float
+
+    async def prepare(
+        self, spec: FileJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
+    ) -> NewJob:
+        """UnknownPreset, NoDevice, DeadlineImpossible, PathNotAllowed, InputNotFound, BlockedAddress."""
+        resolved = resolve(spec, self.presets)
+        wanted = requirement(spec.device, devices)
+        if wanted == ANY and not encodes_pictures(resolved) and any(d.kind == "software" for d in devices):
+            wanted = SOFTWARE
+        now = utc_now()
+        _check_deadline(spec.ready_by, now)
+        await self.inputs.check(spec.input)
+        if spec.webhook is not None:
+            check_url(spec.webhook.url, self.allowed_networks)
+        wait_seconds = spec.device.max_wait_seconds
+        return NewJob(
+            id=new_id(),
+            tenant=tenant,
+            spec=resolved,
+            preset=spec.preset,
+            requirement=wanted,
+            created_at=now,
+            idempotency=idempotency,
+            cost=cost_of(resolved, self.slot_cost),
+            wait_seconds=self.wait_seconds if wait_seconds is None else wait_seconds,
+        )
+
+
+def intake_for(settings: Settings, presets: Mapping[str, Preset], inputs: Inputs) -> Intake:
+    return Intake(presets, inputs, settings.allowed_networks, settings.slot_cost, settings.hardware_wait_seconds)
+
+
+def _check_deadline(ready_by: datetime | None, now: datetime) -> None:
+    if ready_by is not None and ready_by <= now:
+        raise DeadlineImpossible("`ready_by` is over already", ready_by=ready_by.isoformat(), now=now.isoformat())
