@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import av
@@ -127,12 +128,15 @@ def refuse_unused(context: Any, encoder: str) -> None:
 
 
 class VideoEncoder:
-    """Encodes frames at given times. Keyframes are forced at each multiple of the GOP's seconds."""
+    """Encodes frames at given times. Keyframes are forced at the first frame at or after each multiple of the GOP.
+
+    Multiples are counted in seconds, not in frames: so they are at the same times in renditions of different rates.
+    """
 
     def __init__(self, stream: Any, rendition: VideoRendition, time_base: Fraction) -> None:
         self._stream = stream
         self._time_base = time_base
-        self._gop = max(1, round(Fraction(rendition.gop_seconds) / time_base))
+        self._gop_ticks = Fraction(rendition.gop_seconds).limit_denominator(1_000_000) / time_base
         self._next_key: int | None = None
         self._durations: dict[int, int] = {}
         self.frames = self.packets = self.bytes = 0
@@ -146,13 +150,17 @@ class VideoEncoder:
         # the source's own picture type must not leak through: encoders take it as an order
         if self._next_key is None or pts >= self._next_key:
             frame.pict_type = PictureType.I
-            self._next_key = pts - pts % self._gop + self._gop
+            self._next_key = ceil((pts // self._gop_ticks + 1) * self._gop_ticks)
         else:
             frame.pict_type = PictureType.NONE
         self._durations[pts] = duration
         self.frames += 1
         self.end = max(self.end, pts + duration)
         return self._finish(self._stream.encode(frame))
+
+    def cut(self) -> None:
+        """The next frame becomes a keyframe: it does not go on from the one before."""
+        self._next_key = None
 
     def flush(self) -> list[Packet[Any]]:
         return self._finish(self._stream.encode(None))
