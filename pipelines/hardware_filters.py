@@ -53,11 +53,11 @@ def _deinterlace(step: Deinterlace) -> list[Step]:
     ]
 
 
-def _said(matrix: str | None, range_: Range | None, **more: str | None) -> list[Step]:
+def said(matrix: str | None, range_: Range | None, **more: str | None) -> list[Step]:
     """What the picture is, said to the driver: it would guess by the size where nothing is said."""
     options = {"colorspace": matrix, "range": range_, **more}
-    said = {key: value for key, value in options.items() if value is not None}
-    return [("setparams", said)] if said else []
+    known = {key: value for key, value in options.items() if value is not None}
+    return [("setparams", known)] if known else []
 
 
 def _crop(step: Crop) -> list[Step]:
@@ -72,13 +72,13 @@ def _scale(step: Scale) -> list[Step]:
         options["out_color_matrix"] = step.out_matrix
     if step.out_range is not None and step.out_range != step.in_range:
         options["out_range"] = step.out_range
-    return [*_said(step.in_matrix, step.in_range), ("scale_vaapi", options)]
+    return [*said(step.in_matrix, step.in_range), ("scale_vaapi", options)]
 
 
 def _tone_map(step: ToneMap) -> list[Step]:
     surface = SURFACE_OF[step.pixel_format]
     return [
-        *_said(step.in_matrix, step.in_range, color_primaries=step.primaries, color_trc=step.transfer),
+        *said(step.in_matrix, step.in_range, color_primaries=step.primaries, color_trc=step.transfer),
         ("tonemap_vaapi", {"format": surface, "p": "bt709", "t": "bt709", "m": "bt709"}),
         ("scale_vaapi", {"w": str(step.width), "h": str(step.height), "format": surface}),
     ]

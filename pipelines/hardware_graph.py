@@ -9,6 +9,7 @@ from typing import Any
 import av
 from av.video.frame import VideoFrame
 
+from pipelines.colours import is_gray
 from pipelines.conform import picture_range
 from pipelines.errors import DeviceUnsupported
 from pipelines.filters import Deinterlace, Filter
@@ -22,6 +23,7 @@ from pipelines.hardware_filters import (
     download,
     hardware_names,
     hardware_steps,
+    said,
     surface_for,
     upload,
 )
@@ -122,13 +124,15 @@ class HardwareGraph(VideoGraph):
             self._check(wanted)
             if not on_gpu:
                 picture = picture_of(frame, self._aspect(frame))
-                steps += upload(surface_for(held, picture.bit_depth), picture_range(picture))
+                # swscale takes grey for full range whatever it is told
+                levels = "pc" if is_gray(held) else picture_range(picture)
+                steps += upload(surface_for(held, picture.bit_depth), levels)
             steps += hardware_steps(wanted)
             if not encodes:
-                steps += [
-                    *download(SURFACE_OF[rendition.pixel_format]),
-                    ("format", {"pix_fmts": rendition.pixel_format}),
-                ]
+                steps += download(SURFACE_OF[rendition.pixel_format])
+                # filters on the GPU change a frame's tags, but not those that FFmpeg's links were agreed on
+                steps += said(rendition.colour.matrix, rendition.colour.range)
+                steps.append(("format", {"pix_fmts": rendition.pixel_format}))
         else:
             if on_gpu and (wanted or not encodes):
                 steps += download(held)
