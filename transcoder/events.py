@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -17,6 +17,10 @@ EventKind = Literal["status", "attempt", "progress", "log"]
 
 DROPPABLE: frozenset[EventKind] = frozenset({"progress", "log"})
 """Kinds that a slow reader may miss: the next progress says it all, and the log is a file."""
+
+
+Listener = Callable[[str, EventKind, dict[str, Any]], None]
+"""Told the job's id, the kind and the data of every event. It must not block."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,16 @@ class EventBus:
         self._capacity = capacity
         self._ids = count(1)
         self._readers: dict[str, set[Subscription]] = {}
+        self._watchers: dict[Listener, Callable[[], None]] = {}
         self._closed = False
 
     def wanted(self, job_id: str) -> bool:
         """Whether anyone listens to this job: what costs a query need not be made for nobody."""
-        return job_id in self._readers
+        return bool(self._watchers) or job_id in self._readers
 
     def publish(self, job_id: str, kind: EventKind, data: dict[str, Any]) -> None:
+        for listener in tuple(self._watchers):
+            listener(job_id, kind, data)
         readers = self._readers.get(job_id)
         if readers:
             event = Event(next(self._ids), kind, data)
@@ -106,9 +113,22 @@ class EventBus:
             if not readers:
                 del self._readers[job_id]
 
+    @contextmanager
+    def watching(self, listener: Listener, on_close: Callable[[], None]) -> Iterator[None]:
+        """Tells `listener` of all jobs from now on; `on_close` when the bus closes."""
+        self._watchers[listener] = on_close
+        if self._closed:
+            on_close()
+        try:
+            yield
+        finally:
+            del self._watchers[listener]
+
     def close(self) -> None:
         """Ends every subscription, now and later."""
         self._closed = True
+        for on_close in tuple(self._watchers.values()):
+            on_close()
         for readers in self._readers.values():
             for reader in readers:
                 reader.end()

@@ -118,10 +118,11 @@ async def test_metrics_count_jobs_slots_requests_and_bytes(api: Api) -> None:
     assert any('method="other"' in line for line in lines)
 
 
-async def test_front_page_leads_to_the_documentation(api: Api) -> None:
-    front = await api.http.get("/")
-    assert (front.status_code, front.headers["location"]) == (307, "/docs")
-    assert "swagger" in (await api.http.get("/docs")).text
+async def test_front_page_and_the_documentation_are_pages(api: Api) -> None:
+    for path, words in (("/", "/assets/main.js"), ("/docs", "swagger")):
+        page = await api.http.get(path)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert words in page.text
 
 
 def test_openapi_document_is_whole(tmp_path: Path) -> None:

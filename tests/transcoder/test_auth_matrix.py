@@ -21,6 +21,7 @@ from transcoder.auth.keys import new_token
 from transcoder.auth.scopes import Scope
 from transcoder.clock import utc_now
 from transcoder.settings import Settings
+from transcoder.web import ASSETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,7 +32,14 @@ ROUTES = sorted(
     {(method, route.path) for route in iter_route_contexts(create_app(Settings()).routes) for method in route.methods}
 )
 
-PUBLIC = {"/", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/healthz", "/readyz"}
+PUBLIC = {
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    *(path for path in ASSETS if path.startswith("/assets/")),
+}
 EXCEPTIONS = {
     ("GET", "/metrics"): Scope.ADMIN,
     ("PATCH", "/v1/devices/{device_id}"): Scope.ADMIN,

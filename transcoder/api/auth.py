@@ -22,11 +22,12 @@ from transcoder.auth.scopes import Scope
 from transcoder.clock import utc_now
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.settings import Settings
+from transcoder.web import ASSETS
 
 READING = frozenset({"GET", "HEAD"})
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-PUBLIC = frozenset({"/", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/healthz", "/readyz"})
+PUBLIC = frozenset({"/openapi.json", "/healthz", "/readyz", *ASSETS})
 """Read by everyone: they tell nothing of anyone's jobs. Health tells less without a key."""
 
 

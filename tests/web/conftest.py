@@ -1,0 +1,83 @@
+"""A real service and a real browser that looks at its page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.live import LiveServer, live_server
+from tests.media import make_video
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+SCREENSHOTS = os.environ.get("TRANSCODER_TEST_SCREENSHOTS")
+"""A folder that pictures of the page are kept in; `docs/images` for those of the README."""
+
+SETTLED_SECONDS = 30
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[LiveServer]:
+    with live_server(TRANSCODER_SOFTWARE_SLOTS="2") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_video(tmp_path_factory.mktemp("media") / "holiday.mp4", size=(640, 360), rate=25, seconds=4)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[playwright.Browser]:
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
+        )
+        yield chromium
+        chromium.close()
+
+
+OpenPage = Callable[..., "playwright.Page"]
+
+
+@pytest.fixture
+def open_page(browser: playwright.Browser) -> Iterator[OpenPage]:
+    """Opens an address; what the page complains of on its console, or throws, fails the test at its end."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(address: str, *, width: int = 1280, height: int = 860, dark: bool = False) -> playwright.Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", device_scale_factor=1
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(SETTLED_SECONDS * 1000)
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def keep(tmp_path: Path) -> Callable[[playwright.Page, str], None]:
+    """Takes a picture of a page."""
+    folder = tmp_path if SCREENSHOTS is None else Path(SCREENSHOTS)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def taken(page: playwright.Page, name: str) -> None:
+        page.screenshot(path=folder / f"{name}.png")
+
+    return taken

@@ -1,0 +1,48 @@
+// Values as people read them.
+export function bytes(count) {
+  if (count === null || count === undefined) return "–";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let step = 0;
+  let value = count;
+  while (value >= 1000 && step < units.length - 1) [value, step] = [value / 1000, step + 1];
+  return `${step && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[step]}`;
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  const whole = Math.max(0, Math.round(seconds));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  if (hours) return `${hours} h ${String(minutes).padStart(2, "0")} min`;
+  return minutes ? `${minutes} min ${String(rest).padStart(2, "0")} s` : `${rest} s`;
+}
+
+export const percent = (share) => (share === null || share === undefined ? "" : `${Math.round(share * 100)} %`);
+
+export function clock(text) {
+  return text ? new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" }) : "–";
+}
+
+export function moment(text) {
+  if (!text) return "–";
+  const time = new Date(text);
+  const today = time.toDateString() === new Date().toDateString();
+  const options = { hour: "2-digit", minute: "2-digit", ...(today ? {} : { day: "numeric", month: "short" }) };
+  return time.toLocaleString([], options);
+}
+
+export function between(start, end) {
+  return start ? ((end ? new Date(end) : new Date()) - new Date(start)) / 1000 : null;
+}
+
+export const rate = (stats) => (stats ? `${Math.round(stats.fps)} fps · ${stats.speed.toFixed(1)}×` : "");
+
+/** Without what may be secret in an address. */
+export function sourceName(job) {
+  const { upload, path, url } = job.spec.input;
+  if (job.metadata?.file) return String(job.metadata.file);
+  if (path) return path.split("/").pop();
+  if (url) return url.split(/[?#]/)[0].split("/").filter(Boolean).pop() ?? url;
+  return upload ? `upload ${upload.slice(-8)}` : job.kind;
+}
+
+export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
