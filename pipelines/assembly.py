@@ -14,7 +14,7 @@ from av.packet import Packet
 from pipelines.audio_worker import AudioTarget, AudioWorker
 from pipelines.channel import Channel
 from pipelines.completeness import exact_end
-from pipelines.containers import CONTAINERS
+from pipelines.containers import CONTAINERS, Container
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.covers import Cover, read_cover
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
@@ -27,6 +27,7 @@ from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
+from pipelines.packaging.package import open_writer
 from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
 from pipelines.samples import SLOT_FORMATS
@@ -73,9 +74,13 @@ class Assembly:
         self.copies: dict[int, list[CopyTrack | Subtitles]] = {}
         self.subtitles: list[Subtitles] = []
         self.copy_clocks: dict[str, CopyClock] = {}
-        self.tally = Tally(plan, source.duration_seconds)
+        self.tally = Tally(plan, source.duration_seconds, folder)
         self.states = self.tally.states
-        self.writers = self.tally.writers = [stack.enter_context(Writer(output, folder)) for output in plan.outputs]
+        self.writers = self.tally.writers
+        for output in plan.outputs:
+            writer = open_writer(output, folder)
+            self.writers.append(writer)
+            stack.enter_context(writer)
         self._assemble()
 
     def _assemble(self) -> None:
@@ -84,12 +89,13 @@ class Assembly:
         for writer in self.writers:
             for number, rendition in enumerate(writer.plan.renditions):
                 key = (writer.plan.name, number)
+                lane = writer.lane(number)
                 if isinstance(rendition, VideoRendition):
-                    video_frames.setdefault(rendition.stream, []).append(self._add_video(key, rendition, writer))
+                    video_frames.setdefault(rendition.stream, []).append(self._add_video(key, rendition, lane))
                 elif isinstance(rendition, AudioRendition):
-                    audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, writer))
+                    audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, lane))
                 else:
-                    self._add_copied(key, rendition, writer)
+                    self._add_copied(key, rendition, lane)
             writer.start(clipped_chapters(self.source.chapters, self.span))
         for stream, channels in video_frames.items():
             info = next(track for track in self.source.video if track.index == stream)
@@ -217,6 +223,5 @@ class Assembly:
         )
 
 
-def _container(writer: Writer) -> Any:
-    found = (writer.plan.muxer, writer.path.suffix.removeprefix("."))
-    return next(container for container in CONTAINERS.values() if (container.muxer, container.extension) == found)
+def _container(writer: Writer) -> Container:
+    return CONTAINERS[writer.plan.container]

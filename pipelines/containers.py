@@ -80,6 +80,18 @@ CONTAINERS: dict[str, Container] = {
         copies_subtitles=frozenset({"dvb_subtitle"}), chapters=None,
         signals_priming=False, durations="none",
     ),
+    "fmp4": Container(
+        # segments of ladders: no edit lists, so that priming can't be said
+        "mp4", "m4s", {}, copies_video=frozenset({"h264", "hevc", "av1", "vp9"}),
+        copies_audio=frozenset({"aac", "ac3", "eac3", "opus", "flac"}),
+        copies_subtitles=frozenset({"webvtt"}), subtitle_codec="webvtt", chapters=None,
+        signals_priming=False, durations="last",
+    ),
+    "ts_segments": Container(
+        "mpegts", "ts", {}, copies_video=frozenset({"h264"}), copies_audio=frozenset({"aac", "mp3", "ac3", "eac3"}),
+        copies_subtitles=frozenset({"webvtt"}), subtitle_codec="webvtt", chapters=None,
+        signals_priming=False, durations="none",
+    ),
     "m4a": Container(
         "mp4", "m4a", {**_FASTSTART, "brand": "M4A "},
         copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art="track",

@@ -45,13 +45,24 @@ class Writer:
         self.path = folder / plan.path
         self.bytes = 0
         self._lock = Lock()
-        self._container = av.open(
-            str(self.path.absolute()), "w", format=plan.muxer, container_options=dict(plan.muxer_options)
-        )
+        self._container = self._open()
         self._closed = self._started = False
         self._unopened = 0
         self._chapters: tuple[Chapter, ...] | None = None
         self._early: list[Packet[Any]] = []
+
+    def _open(self) -> Any:
+        return av.open(
+            str(self.path.absolute()), "w", format=self.plan.muxer, container_options=dict(self.plan.muxer_options)
+        )
+
+    def lane(self, number: int) -> Writer:
+        """Where the rendition at that place of the plan is written."""
+        return self
+
+    def files(self) -> tuple[str, ...]:
+        """What was written, by paths relative to the job's output folder."""
+        return (self.plan.path,)
 
     def add(
         self, rendition: RenditionPlan, source: InputContainer, time_base: Fraction | None, gpu: Gpu | None = None
@@ -145,10 +156,13 @@ class Writer:
     def _mux(self, packets: list[Packet[Any]]) -> None:
         try:
             for packet in packets:
-                self.bytes += packet.size
-                self._container.mux_one(packet)
+                self._put(packet)
         except MUX_ERRORS as error:
             raise output_error(error, self.plan.path) from error
+
+    def _put(self, packet: Packet[Any]) -> None:
+        self.bytes += packet.size
+        self._container.mux_one(packet)
 
     def close(self) -> None:
         """Writes the trailer (for MP4 the index, moved to the front)."""

@@ -127,7 +127,7 @@ def _rendition(
         codec=codec,
         encoder=encoder,
         options=options,
-        codec_tag="hvc1" if codec == "hevc" and container in ("mp4", "mov") else None,
+        codec_tag="hvc1" if codec == "hevc" and container in ("mp4", "mov", "fmp4") else None,
         filters=filters,
         filter_placement=_filter_placement(source, filters, draft, canvas, site, reasons),
         placement="hardware" if draft.is_gpu else "software",

@@ -10,6 +10,7 @@ from pipelines.conform import Canvas
 from pipelines.containers import ChapterStyle
 from pipelines.devices import Stage
 from pipelines.filters import Filter
+from pipelines.packaging.layout import Packaging
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
 
@@ -118,16 +119,20 @@ RenditionPlan = Annotated[
 
 
 class OutputPlan(Facts):
-    """One file: `path` is relative to the job's output folder."""
+    """One file, or a ladder: `path`, of what players open, is relative to the job's output folder."""
 
     name: str
     type: str
     path: str
+    container: str
+    """Its name in CONTAINERS."""
     muxer: str
     muxer_options: dict[str, str]
     renditions: tuple[RenditionPlan, ...]
     metadata: dict[str, str] = {}
     chapters: ChapterStyle | None = "entries"
+    packaging: Packaging | None = None
+    """None: one file."""
 
 
 class Refusal(Facts):

@@ -50,11 +50,13 @@ class RenditionResult(_Value):
 
 
 class OutputResult(_Value):
-    """One published file."""
+    """One published file, or a ladder: `path` is what players open, `files` all of it, `size` that of all."""
 
     name: str
     type: str
     path: str
+    files: tuple[str, ...] = ()
+    """Empty: `path` alone."""
     size: int
     duration_seconds: float | None
     renditions: tuple[RenditionResult, ...]

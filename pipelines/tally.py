@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from pipelines.copy_track import CopyTrack
 from pipelines.covers import Cover
 from pipelines.encode import AudioEncoder, VideoEncoder
 from pipelines.mux import Writer
+from pipelines.packaging.package import Package
 from pipelines.rendition import CopyRendition, Plan, RenditionPlan
 from pipelines.result import OutputResult, Progress, RenditionResult, Result, Warning
 from pipelines.subtitles import Subtitles
@@ -22,10 +24,10 @@ Key = tuple[str, int]
 class Tally:
     """Reads the counters of a run's encoders and tracks; they are written by the run's threads."""
 
-    def __init__(self, plan: Plan, source_seconds: float | None) -> None:
-        self.plan, self.source_seconds = plan, source_seconds
+    def __init__(self, plan: Plan, source_seconds: float | None, folder: Path) -> None:
+        self.plan, self.source_seconds, self.folder = plan, source_seconds, folder
         self.began = time.monotonic()
-        self.writers: list[Writer] = []
+        self.writers: list[Writer | Package] = []
         self.encoders: dict[Key, VideoEncoder | AudioEncoder] = {}
         self.tracks: dict[Key, CopyTrack | Subtitles | Cover] = {}
         self.workers: dict[Key, VideoWorker] = {}
@@ -67,7 +69,8 @@ class Tally:
                     name=writer.plan.name,
                     type=writer.plan.type,
                     path=writer.plan.path,
-                    size=writer.path.stat().st_size,
+                    files=(paths := writer.files()),
+                    size=sum((self.folder / path).stat().st_size for path in paths),
                     duration_seconds=max(ends, default=None),
                     renditions=renditions,
                 )

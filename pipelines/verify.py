@@ -7,6 +7,7 @@ from pathlib import Path
 import av
 
 from pipelines.errors import VerifyFailed
+from pipelines.packaging.check import verify_package
 from pipelines.rendition import CopyRendition, OutputPlan, Plan, SubtitleRendition
 from pipelines.result import OutputResult, Result
 
@@ -16,7 +17,10 @@ DURATION_SLACK_SECONDS = 0.5
 def verify(plan: Plan, result: Result, folder: Path) -> None:
     """Raises VerifyFailed for the first file that is not what the plan and the run say."""
     for output, written in zip(plan.outputs, result.outputs, strict=True):
-        _verify_file(output, written, folder / output.path)
+        if output.packaging is None:
+            _verify_file(output, written, folder / output.path)
+        else:
+            verify_package(output, written, folder)
 
 
 def _verify_file(output: OutputPlan, written: OutputResult, path: Path) -> None:

@@ -1,0 +1,219 @@
+"""Writers of a ladder's tracks: each has a muxer of its own, and cuts what that writes into segments."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+from av.packet import Packet
+
+from pipelines.mux import MUX_ERRORS, Writer, output_error
+from pipelines.packaging.codecs import codec_string
+from pipelines.packaging.mp4 import Fragment, Mp4Stream, decoder_config, joined, sample_entry
+from pipelines.packaging.segments import Assembled, Segment, Segmenter, SegmentFiles
+from pipelines.packaging.ts import MUXER_OPTIONS, TsPiece, TsTables
+from pipelines.rendition import OutputPlan
+
+FMP4_OPTIONS = {"movflags": "+cmaf+frag_keyframe", "flush_packets": "1"}
+"""A fragment for each GOP."""
+FMP4_SOUND_OPTIONS = {"movflags": "+cmaf+frag_every_frame", "flush_packets": "1"}
+"""A fragment for each packet: they are joined where a segment is to end."""
+MPEG4_OBJECTS = {0x69: "mp3", 0x6B: "mp3"}
+
+
+class Sink:
+    """A file for a muxer, in memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+
+class Lane(Writer):
+    """One track. `codec` and `segments` are known once it is closed."""
+
+    def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, *, sound: bool) -> None:
+        self.written = files
+        self.sound = sound
+        self._sink = Sink()
+        self._end = Fraction(0)
+        super().__init__(plan, folder)
+
+    @property
+    def segments(self) -> list[Segment]:
+        raise NotImplementedError
+
+    @property
+    def codec(self) -> str:
+        raise NotImplementedError
+
+    def _open(self) -> Any:
+        return av.open(self._sink, "w", format=self.plan.muxer, container_options=dict(self.plan.muxer_options))
+
+    def _put(self, packet: Packet[Any]) -> None:
+        assert packet.pts is not None
+        time_base = packet.time_base or Fraction(1)
+        begin, end = packet.pts * time_base, (packet.pts + (packet.duration or 0)) * time_base
+        if self.sound and end <= 0:
+            return  # an encoder's priming: there is no edit list to say so
+        self._end = max(self._end, end)
+        is_keyframe = packet.is_keyframe
+        super()._put(packet)
+        self._take(begin, is_keyframe)
+
+    def _take(self, begin: Fraction, is_keyframe: bool) -> None:
+        """What the muxer has written by now; its last packet began then."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """All that the muxer wrote has been taken."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        super().close()
+        try:
+            self._finish()
+        except MUX_ERRORS as error:
+            raise output_error(error, self.plan.path) from error
+
+
+@dataclass(frozen=True)
+class _Mp4Piece:
+    fragment: Fragment
+    timescale: int
+    cuttable: bool = True
+
+    @property
+    def begin(self) -> Fraction:
+        return Fraction(self.fragment.begin, self.timescale)
+
+
+class Mp4Lane(Lane):
+    """Fragmented MP4 (CMAF): no edit list, so times are put into the fragments themselves."""
+
+    def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
+        self._stream = Mp4Stream()
+        self._origin: Fraction | None = None
+        self._shift: int | None = None
+        self._last: _Mp4Piece | None = None
+        self._segmenter = Segmenter(seconds, files, _join_sound if sound else _chain)
+        super().__init__(plan, folder, files, sound=sound)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return self._segmenter.segments
+
+    @property
+    def timescale(self) -> int:
+        return self._stream.timescale
+
+    @property
+    def codec(self) -> str:
+        return init_codec(self._stream.init)
+
+    def _take(self, begin: Fraction, is_keyframe: bool) -> None:
+        self._origin = begin if self._origin is None else self._origin
+        self._feed()
+
+    def _feed(self) -> None:
+        for fragment in self._stream.feed(self._sink.take()):
+            if self._shift is None:
+                self.written.write_init(self._stream.init)
+                assert self._origin is not None
+                self._shift = round(max(self._origin, Fraction(0)) * self._stream.timescale) - fragment.begin
+            self._last = _Mp4Piece(fragment.moved(self._shift), self._stream.timescale)
+            self._segmenter.add(self._last)
+
+    def _finish(self) -> None:
+        self._feed()
+        if self._last is not None:
+            self._segmenter.finish(Fraction(self._last.fragment.end, self._last.timescale))
+
+
+def _chain(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
+    """Fragments one behind the other, each with a picture that can be shown alone."""
+    at, iframes = 0, []
+    for piece in pieces:
+        iframes.append((piece.begin, at, piece.fragment.first_sample_end))
+        at += len(piece.fragment.data)
+    return Assembled(b"".join(piece.fragment.data for piece in pieces), tuple(iframes))
+
+
+def _join_sound(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
+    return Assembled(joined([piece.fragment for piece in pieces], number).data)
+
+
+def init_codec(init: bytes) -> str:
+    """The CODECS string of an init section's track."""
+    entry, records = sample_entry(init)
+    if "vpcC" in records:
+        profile, level, depth = records["vpcC"][4], records["vpcC"][5], records["vpcC"][6] >> 4
+        return f"vp09.{profile:02d}.{level:02d}.{depth:02d}"
+    if "esds" in records:
+        kind, config = decoder_config(records["esds"])
+        return codec_string(MPEG4_OBJECTS.get(kind, "aac"), config)
+    for record, codec in (("avcC", "h264"), ("hvcC", "hevc"), ("av1C", "av1")):
+        if record in records:
+            return codec_string(codec, records[record])
+    return {"Opus": "opus", "fLaC": "fLaC", "ac-3": "ac-3", "ec-3": "ec-3", ".mp3": "mp4a.40.34"}[entry]
+
+
+class TsLane(Lane):
+    """MPEG transport stream: the tables at the head of each segment are put there here."""
+
+    def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
+        self._tables = TsTables()
+        self._segmenter = Segmenter(seconds, files, self._tables.assemble)
+        self._codec: str | None = None
+        super().__init__(plan, folder, files, sound=sound)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return self._segmenter.segments
+
+    @property
+    def codec(self) -> str:
+        if self._codec is None:
+            first = self.segments[0]
+            with (self.written.folder / first.path).open("rb") as file:
+                self._codec = stream_codec(file.read(first.size))
+        return self._codec
+
+    def _take(self, begin: Fraction, is_keyframe: bool) -> None:
+        data = self._tables.without(self._sink.take())
+        self._segmenter.add(TsPiece(begin, is_keyframe or self.sound, data))
+
+    def _finish(self) -> None:
+        rest = self._tables.without(self._sink.take())
+        if rest:
+            self._segmenter.add(TsPiece(self._end, cuttable=False, data=rest))
+        self._segmenter.finish(self._end)
+
+
+def stream_codec(data: bytes) -> str:
+    """The CODECS string of a transport stream's only track."""
+    with av.open(io.BytesIO(data), format="mpegts") as container:
+        context: Any = container.streams[0].codec_context
+        return codec_string(context.codec.canonical_name, bytes(context.extradata or b""))
+
+
+LANES: dict[str, tuple[type[Mp4Lane] | type[TsLane], str, dict[str, str], dict[str, str]]] = {
+    "fmp4": (Mp4Lane, "m4s", FMP4_OPTIONS, FMP4_SOUND_OPTIONS),
+    "ts": (TsLane, "ts", MUXER_OPTIONS, MUXER_OPTIONS),
+}
+"""By segment format: the lane, the segments' extension, the muxer's options for pictures and for sound."""

@@ -1,0 +1,127 @@
+"""What a user asks for as files: a container each, with its tracks."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from pipelines.rungs import (
+    AUDIO_CODECS,
+    VIDEO_CODECS,
+    AudioContainer,
+    AudioSpec,
+    Model,
+    Rung,
+    SubtitleSpec,
+    VideoContainer,
+)
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._ -]{0,62}[A-Za-z0-9_-])?")
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise ValueError("a name has letters, digits, '.', '_', '-' or spaces, starts with a letter or digit")
+    return name
+
+
+OutputName = Annotated[str, AfterValidator(_check_name)]
+
+
+class OutputBase(Model):
+    name: OutputName | None = Field(None, description="file name without extension; unique in the job")
+
+
+class _VideoFile(OutputBase):
+    video: Rung | Literal["copy"] | None = Rung()
+    audio: AudioSpec | Literal["copy"] | None = AudioSpec()
+    subtitles: SubtitleSpec | None = SubtitleSpec()
+
+    @property
+    def container(self) -> str:
+        return str(self.type)  # type: ignore[attr-defined]
+
+    @model_validator(mode="after")
+    def _carried(self) -> Self:
+        check_codecs(self.container, self.video, self.audio)
+        if self.video is None and self.audio is None:
+            raise ValueError("an output needs video or audio")
+        return self
+
+
+class Mp4Output(_VideoFile):
+    """MP4 with its index at the front (faststart)."""
+
+    type: Literal["mp4"] = "mp4"
+
+
+class MovOutput(_VideoFile):
+    """QuickTime."""
+
+    type: Literal["mov"] = "mov"
+
+
+class MkvOutput(_VideoFile):
+    """Matroska."""
+
+    type: Literal["mkv"] = "mkv"
+
+
+class WebmOutput(_VideoFile):
+    """WebM: VP9 or AV1 with Opus."""
+
+    type: Literal["webm"] = "webm"
+
+
+class TsOutput(_VideoFile):
+    """MPEG transport stream."""
+
+    type: Literal["ts"] = "ts"
+
+
+class AudioOutput(OutputBase):
+    """Sound only. `format` follows the codec when not given (aac → m4a)."""
+
+    type: Literal["audio"] = "audio"
+    format: AudioContainer | None = None
+    audio: AudioSpec | Literal["copy"] = AudioSpec()
+
+    @property
+    def container(self) -> str:
+        if self.format is not None:
+            return self.format
+        codec = None if self.audio == "copy" else self.audio.codec
+        return "m4a" if codec in (None, "aac") else str(codec)
+
+    @model_validator(mode="after")
+    def _carried(self) -> Self:
+        check_codecs(self.container, None, self.audio)
+        return self
+
+
+class CopyOutput(OutputBase):
+    """Remux: every track that the container can carry, without re-encoding."""
+
+    type: Literal["copy"] = "copy"
+    format: VideoContainer | Literal["m4a"] = "mp4"
+
+    @property
+    def container(self) -> str:
+        return self.format
+
+
+FileOutput = Mp4Output | MovOutput | MkvOutput | WebmOutput | TsOutput | AudioOutput | CopyOutput
+
+
+def check_codecs(
+    container: str,
+    video: Rung | Literal["copy"] | None,
+    audio: AudioSpec | Literal["copy"] | None,
+) -> None:
+    """ValueError when `container` does not carry the codec asked for."""
+    if isinstance(video, Rung) and video.codec is not None and video.codec not in VIDEO_CODECS[container]:
+        raise ValueError(f"{container} does not carry {video.codec}; it carries {', '.join(VIDEO_CODECS[container])}")
+    if isinstance(audio, AudioSpec) and audio.codec is not None and audio.codec not in AUDIO_CODECS[container]:
+        raise ValueError(f"{container} does not carry {audio.codec}; it carries {', '.join(AUDIO_CODECS[container])}")
