@@ -61,6 +61,11 @@ class OutputResult(_Value):
     duration_seconds: float | None
     renditions: tuple[RenditionResult, ...]
 
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """Paths relative to the job's output folder, that of what players open first."""
+        return self.files or (self.path,)
+
 
 class Result(_Value):
     outputs: tuple[OutputResult, ...]

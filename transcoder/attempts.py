@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -159,13 +160,18 @@ class AttemptRunner:
             return await self._publish(claim, folder, Result.model_validate(result), stop)
 
     async def _publish(self, claim: Claim, folder: Path, result: Result, stop: Stop) -> Completed:
-        paths = [output.path for output in result.outputs]
+        paths = [path for output in result.outputs for path in output.all_files]
         published = await self.storage.publish(
             claim.job_id, claim.attempt, folder, paths, stopped=stop.requested.is_set
         )
+        files = iter(published)
         outputs = tuple(
-            JobOutput(name=output.name, type=output.type, files=(_output_file(file),))
-            for output, file in zip(result.outputs, published, strict=True)
+            JobOutput(
+                name=output.name,
+                type=output.type,
+                files=tuple(_output_file(file) for file in islice(files, len(output.all_files))),
+            )
+            for output in result.outputs
         )
         return Completed(outputs, result.warnings)
 
