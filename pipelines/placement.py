@@ -13,6 +13,7 @@ from pipelines.hardware_encoders import SURFACES
 from pipelines.hardware_filters import hardware_names, needs_mastering_display
 from pipelines.rendition import Refusal
 from pipelines.source import VideoInfo
+from pipelines.spec import FileJob, Rung
 
 ANY_CODEC = "*"
 """Of a verdict: on the stage, whatever it works on."""
@@ -146,6 +147,12 @@ class Site:
             if needs_mastering_display(step) and track.colour.mastering_display is None:
                 return "the GPU's tone mapping needs the mastering display, which this file does not say"
         return None
+
+
+def encodes_pictures(spec: FileJob) -> bool:
+    """Whether the job asks for anything that a GPU encodes."""
+    asked = [getattr(output, "video", None) for output in spec.outputs or ()]
+    return any(isinstance(each, Rung | tuple) for each in asked)
 
 
 def described(track: VideoInfo) -> str:

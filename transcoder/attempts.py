@@ -23,6 +23,7 @@ from transcoder import settlement
 from transcoder.admission import Claim
 from transcoder.clock import utc_now
 from transcoder.content_types import content_type
+from transcoder.course import Course, Courses
 from transcoder.database import Database
 from transcoder.engine import Stop
 from transcoder.errors import ServiceError
@@ -71,6 +72,8 @@ class AttemptSettings:
     timeout_seconds: float
     """Deadline where the job names none."""
     stall_seconds: float
+    gpu_stall_seconds: float
+    """The same for what runs on a GPU: a driver that hangs holds its slot for as long."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class AttemptRunner:
     board: ProgressBoard
     news: News
     settings: AttemptSettings
+    courses: Courses
 
     async def run(self, claim: Claim, stop: Stop) -> None:
         started = time.monotonic()
@@ -93,9 +97,13 @@ class AttemptRunner:
         try:
             await self.news.job_changed(claim.job_id, claim.tenant, attempt=True)
             await self._note(claim, f"attempt {claim.attempt} starts on {claim.device.id}")
-            outcome = await self._outcome(claim, stop, live)
+            course, outcome = await self._outcome(claim, stop, live)
             await self._note(claim, f"attempt {claim.attempt} {_described(outcome)}")
-            status = await self._settle(claim, outcome, live, stop)
+            outcome = await self.courses.end(claim, course, outcome, live.plan)
+            status = await self._settle(claim, course, outcome, live, stop)
+            if status is None:
+                # another attempt has the task now: what this one published is nobody's
+                await self.storage.discard_outputs(claim.job_id, claim.attempt)
         finally:
             self.board.end(claim.job_id, live)
         self.news.observer.attempt_finished(
@@ -104,10 +112,12 @@ class AttemptRunner:
         tell = self.news.job_ended if status is not None and status.ended else self.news.job_changed
         await tell(claim.job_id, claim.tenant, attempt=True)
 
-    async def _outcome(self, claim: Claim, stop: Stop, live: Live) -> Outcome:
+    async def _outcome(self, claim: Claim, stop: Stop, live: Live) -> tuple[Course, Outcome]:
         """What came of it. Scratch is gone by then, and without success so are the outputs."""
+        course = Course()
         try:
-            return await self._transcode(claim, stop, live)
+            course = await self.courses.begin(claim)
+            return course, await self._transcode(claim, course, stop, live)
         except PipelineError as error:
             failure = ErrorInfo.model_validate(error.to_json())
         except ServiceError as error:
@@ -120,12 +130,12 @@ class AttemptRunner:
             logger.exception("attempt %d of job %s failed inside the service", claim.attempt, claim.job_id)
             failure = ErrorInfo(code="internal", message=f"{type(error).__name__}: {error}")
         await self.storage.discard_outputs(claim.job_id, claim.attempt)
-        if stop.reason == "shutdown":
-            return Lost(STOPPED)
+        if stop.reason in ("shutdown", "lost"):
+            return course, Lost(STOPPED)
         failure = failure.model_copy(update={"device": failure.device or claim.device.id})
-        return Cancelled(failure) if stop.reason == "cancel" else Failed(failure)
+        return course, Cancelled(failure) if stop.reason == "cancel" else Failed(failure)
 
-    async def _transcode(self, claim: Claim, stop: Stop, live: Live) -> Completed:
+    async def _transcode(self, claim: Claim, course: Course, stop: Stop, live: Live) -> Completed:
         spec = FileJob.model_validate(claim.spec)
         allowed_seconds = spec.timeout_seconds or self.settings.timeout_seconds
         started = time.monotonic()
@@ -147,12 +157,14 @@ class AttemptRunner:
                         "folder": str(folder),
                         "limits": self.settings.limits.model_dump(mode="json"),
                         "device": claim.device.model_dump(mode="json"),
+                        "verdicts": [verdict.model_dump(mode="json") for verdict in course.verdicts],
                     },
                     deadline_seconds=remaining_seconds,
-                    stall_seconds=self.settings.stall_seconds,
+                    stall_seconds=self.settings.gpu_stall_seconds if course.gpu else self.settings.stall_seconds,
                     log_path=self.storage.log_path(claim.job_id),
                     readable=(source.path,),
                     writable=(folder,),
+                    gpu=course.gpu,
                 ),
                 on_event=lambda event: self._hear(claim.job_id, live, event),
                 cancel=stop.requested,
@@ -193,7 +205,7 @@ class AttemptRunner:
         except OSError:
             logger.warning("the log of job %s can't be written", claim.job_id, exc_info=True)
 
-    async def _settle(self, claim: Claim, outcome: Outcome, live: Live, stop: Stop) -> JobStatus | None:
+    async def _settle(self, claim: Claim, course: Course, outcome: Outcome, live: Live, stop: Stop) -> JobStatus | None:
         """Settles; while the database can't take it, tries again until the service stops."""
         ticket = Ticket(claim.job_id, claim.task_id, claim.attempt)
         pauses = iter(SETTLE_PAUSE_SECONDS)
@@ -208,6 +220,8 @@ class AttemptRunner:
                         utc_now(),
                         plan=live.plan,
                         stats=live.stats,
+                        places=self.courses.places,
+                        way=self.courses.way(course, live.plan),
                     )
             except SQLAlchemyError:
                 logger.exception("attempt %d of job %s can't be settled", claim.attempt, claim.job_id)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.devices import Device
+from pipelines.devices import Device, Verdict
+from pipelines.errors import DeviceUnsuitable
 from pipelines.limits import Limits
-from pipelines.rendition import Plan
+from pipelines.rendition import Plan, Refusal
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
 from transcoder.attempts import Executor
+from transcoder.errors import NoDevice
 from transcoder.inputs import Inputs
 from transcoder.storage import Storage
 from transcoder.watch import ChildTask
@@ -38,11 +40,30 @@ class Inspector:
         async with self._input(source, tenant) as payload:
             return SourceInfo.model_validate(await self._execute("probe", payload))
 
-    async def plan(self, spec: FileJob, tenant: str, device: Device) -> Plan:
-        """`spec` has its outputs."""
+    async def plan(
+        self, spec: FileJob, tenant: str, devices: Sequence[Device], verdicts: Callable[[str], Sequence[Verdict]]
+    ) -> Plan:
+        """The plan for the first of `devices` that has something to do; it has the refusals of those before.
+
+        `spec` has its outputs.
+        """
+        refusals: list[Refusal] = []
         async with self._input(spec.input, tenant) as payload:
-            asked = {"spec": spec.model_dump(mode="json"), "device": device.model_dump(mode="json")}
-            return Plan.model_validate(await self._execute("plan", payload | asked))
+            for device in devices:
+                asked = {
+                    "spec": spec.model_dump(mode="json"),
+                    "device": device.model_dump(mode="json"),
+                    "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts(device.id)],
+                }
+                try:
+                    made = Plan.model_validate(await self._execute("plan", payload | asked))
+                except DeviceUnsuitable as unsuitable:
+                    if device is devices[-1]:
+                        raise
+                    refusals += map(Refusal.model_validate, unsuitable.facts.get("refusals", ()))
+                else:
+                    return made.model_copy(update={"refusals": (*refusals, *made.refusals)})
+        raise NoDevice("no device is ready to plan for", policy=spec.device.policy)
 
     @asynccontextmanager
     async def _input(self, source: Input, tenant: str) -> AsyncGenerator[dict[str, Any], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from transcoder.fallback import is_step
 from transcoder.jobs import Attempt, ErrorInfo
 
 KILLS_TO_POISON = 3
@@ -21,7 +22,7 @@ LOST = ErrorInfo(code="lost", message="the service died while this ran", retryab
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """`max_attempts` counts what failed; what was lost with the service is not the job's fault."""
+    """`max_attempts` counts what failed; what a GPU failed at, or was lost with the service, is not the job's fault."""
 
     max_attempts: int
     backoff_seconds: float
@@ -40,12 +41,13 @@ class Fail:
 def decide(attempts: Sequence[Attempt], policy: RetryPolicy) -> Retry | Fail:
     """What follows the last of `attempts`, which failed or was lost. Earlier ones count, all in order."""
     error = attempts[-1].error or LOST
-    kills, losses = _count(attempts, "crashed"), _count(attempts, LOST.code)
+    kills = _count([attempt for attempt in attempts if not is_step(attempt)], "crashed")
+    losses = _count(attempts, LOST.code)
     if kills >= KILLS_TO_POISON or losses >= LOSSES_TO_POISON:
         return Fail(_poisoned(error, kills, losses))
     if attempts[-1].status == "lost":
         return Retry(0.0)
-    failures = sum(attempt.status == "failed" for attempt in attempts)
+    failures = sum(attempt.status == "failed" and not is_step(attempt) for attempt in attempts)
     if not error.retryable or failures >= policy.max_attempts:
         return Fail(error)
     return Retry(min(policy.backoff_seconds * 2 ** (failures - 1), MAX_BACKOFF_SECONDS))

@@ -11,7 +11,17 @@ import typer
 
 from transcoder.cli.choices import Choices, takes_choices
 from transcoder.cli.failures import CommandError
-from transcoder.cli.options import JsonOption, PresetOption, input_of, job_for, load_settings, read_preset, read_spec
+from transcoder.cli.options import (
+    DeviceOption,
+    JsonOption,
+    PresetOption,
+    device_policy,
+    input_of,
+    job_for,
+    load_settings,
+    read_preset,
+    read_spec,
+)
 
 if TYPE_CHECKING:
     from pipelines.input import LocalFile
@@ -53,6 +63,7 @@ def plan(
     spec: Annotated[
         Path | None, typer.Option(help="A job in a JSON file, as POST /v1/jobs takes it; IN replaces its input.")
     ] = None,
+    device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Show what a run would do, and why, without doing it."""
@@ -60,13 +71,13 @@ def plan(
 
     settings = load_settings()
     job, notes = _job(source, out, read_preset(preset, settings), spec, choices, settings)
+    if device != "auto":
+        job = job.model_copy(update={"device": device_policy(device)})
     for note in notes:
         say(f"note: {note}")
 
     def planned(engine: Engine, file: LocalFile) -> Plan:
-        from pipelines.plan import plan as make_plan
-
-        return make_plan(job, _probed(engine, file), engine.device)
+        return engine.plan(job, _probed(engine, file))
 
     made = _with_file(source, settings, planned)
     if as_json:

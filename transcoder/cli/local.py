@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipelines.input import LocalFile
     from pipelines.rendition import Plan
     from pipelines.result import Result
+    from pipelines.source import SourceInfo
     from pipelines.spec import FileJob
     from transcoder.settings import Settings
 
@@ -155,10 +156,24 @@ class Engine:
     view: ProgressView
 
     @property
-    def device(self) -> Device:
+    def cpu(self) -> Device:
         from pipelines.devices import software_device
 
         return software_device(max(1, self.settings.software_slots))
+
+    def plan(self, spec: FileJob, source: SourceInfo) -> Plan:
+        """For the device that `transcode` would begin with, or the next that has something to do."""
+        from pipelines.plan import plan
+        from transcoder.cli.gpu import opened, wants_gpu
+
+        if not wants_gpu(spec.device, self.settings):
+            return plan(spec, source, self.cpu)
+
+        async def planned() -> Plan:
+            async with opened(self.settings, self.view) as gpus:
+                return gpus.plan(spec, source)
+
+        return asyncio.run(planned())
 
     def open(self, source: str, scratch: Path, stop: threading.Event) -> LocalFile:
         """The input as a local file; URLs are fetched into `scratch` first."""
@@ -199,18 +214,27 @@ class Engine:
         file: LocalFile,
         folder: Path,
         stop: threading.Event,
-        on_plan: Callable[[Plan], None] | None = None,
     ) -> Result:
+        """In this process where no GPU has a part in it, else in children."""
+        from pipelines.placement import encodes_pictures
         from pipelines.transcode import transcode
+        from transcoder.cli.gpu import opened, wants_gpu
 
+        if encodes_pictures(spec) and wants_gpu(spec.device, self.settings):
+
+            async def transcoded() -> Result:
+                async with opened(self.settings, self.view) as gpus:
+                    self.view.note("transcoding")
+                    return await gpus.transcode(spec, file, folder, stop)
+
+            return asyncio.run(transcoded())
         self.view.note("transcoding")
         return transcode(
             spec,
             file,
             folder,
-            device=self.device,
+            device=self.cpu,
             limits=self.settings.limits,
-            on_plan=on_plan,
             on_progress=self.view.show,
             cancelled=stop,
         )

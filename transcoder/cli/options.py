@@ -12,11 +12,14 @@ from transcoder.cli.failures import CommandError, values_from
 
 if TYPE_CHECKING:
     from pipelines.presets import Preset
-    from pipelines.spec import FileJob, Input
+    from pipelines.spec import DevicePolicy, FileJob, Input
     from transcoder.settings import Settings
 
 PresetOption = Annotated[
     str | None, typer.Option("--preset", "-p", help="A preset's name (see `transcoder presets`), or a .toml file.")
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help="auto, hardware, software, or a device's id (see `transcoder devices`).")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -63,7 +66,19 @@ def input_of(source: str, start: float | None = None, end: float | None = None) 
     return Input(url=source, clip=clip) if is_url(source) else Input(path=source, clip=clip)
 
 
-def job_for(source: str, out: Path, preset: Preset | None, choices: Choices) -> tuple[FileJob, tuple[str, ...]]:
+def device_policy(device: str) -> DevicePolicy:
+    """What `--device` asks for: a policy by its name, else a device by its id."""
+    from pipelines.spec import DevicePolicy
+
+    if device in ("auto", "hardware", "software"):
+        return DevicePolicy.model_validate({"policy": device})
+    with values_from("--device"):
+        return DevicePolicy(id=device)
+
+
+def job_for(
+    source: str, out: Path, preset: Preset | None, choices: Choices, device: str = "auto"
+) -> tuple[FileJob, tuple[str, ...]]:
     """The job of `run IN OUT`, and notes on what of the preset was changed to fit."""
     from pipelines.spec import FileJob
     from transcoder.cli.target import container_of, output_for
@@ -71,4 +86,5 @@ def job_for(source: str, out: Path, preset: Preset | None, choices: Choices) -> 
     container = container_of(out)
     with values_from("options"):
         output, notes = output_for(container, preset, choices)
-        return FileJob(input=input_of(source, choices.start, choices.end), outputs=(output,)), notes
+        wanted = input_of(source, choices.start, choices.end)
+        return FileJob(input=wanted, outputs=(output,), device=device_policy(device)), notes

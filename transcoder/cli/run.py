@@ -12,7 +12,7 @@ import typer
 
 from transcoder.cli.choices import Choices, takes_choices
 from transcoder.cli.failures import CommandError
-from transcoder.cli.options import JsonOption, PresetOption, is_url, job_for, load_settings, read_preset
+from transcoder.cli.options import DeviceOption, JsonOption, PresetOption, is_url, job_for, load_settings, read_preset
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -30,6 +30,7 @@ def run(
     *,
     choices: Choices,
     preset: PresetOption = None,
+    device: DeviceOption = "auto",
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     as_json: JsonOption = False,
@@ -42,7 +43,7 @@ def run(
     from transcoder.cli.screen import describe, print_json, progress_view, say, show_warnings
 
     settings = load_settings()
-    spec, notes = job_for(source, out, read_preset(preset, settings), choices)
+    spec, notes = job_for(source, out, read_preset(preset, settings), choices, device)
     check_places(source, out, force=force)
     if not quiet:
         for note in notes:

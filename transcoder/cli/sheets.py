@@ -97,6 +97,9 @@ def show_plan(plan: Plan) -> None:
             ("decode", "decoder", "where", "why"),
             ((f"track {step.stream} ({step.kind})", step.decoder, step.placement, step.reason) for step in plan.decode),
         )
+    if plan.refusals:
+        rows = ((refusal.device, refusal.option, refusal.reason) for refusal in plan.refusals)
+        table(("device", "not taken", "why"), rows)
     for output in plan.outputs:
         table(
             ("track", "made by", "what", "why"),
@@ -113,7 +116,8 @@ def _made(rendition: RenditionPlan) -> tuple[str, str]:
             timing = f"{_rate(rendition.frame_rate)} fps" + ("" if rendition.constant_rate else ", source timing")
             options = " ".join(f"{key}={value}" for key, value in rendition.options.items())
             size = f"{rendition.width}×{rendition.height}"
-            return rendition.encoder, f"{size}, {timing}, {rendition.pixel_format}, {options}"
+            where = f"{rendition.filter_placement} filters, " if rendition.placement == "hardware" else ""
+            return rendition.encoder, f"{size}, {timing}, {rendition.pixel_format}, {where}{options}"
         case AudioRendition():
             rate = "lossless" if rendition.bit_rate is None else format_bitrate(rendition.bit_rate)
             return rendition.encoder, f"{rendition.layout}, {rendition.sample_rate / 1000:g} kHz, {rate}"
