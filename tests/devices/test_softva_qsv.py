@@ -55,6 +55,27 @@ def test_stream_of_the_vpl_runtime_decodes_to_the_picture(rig: Rig, tmp_path: Pa
     assert rig.log.pictures("encode", rig.gpus[1 - number].node) == 0
 
 
+@pytest.mark.parametrize("encoder", ["h264_qsv", "hevc_qsv"])
+@pytest.mark.parametrize("number", [0, 1], ids=["UHD 770", "Arc A380"])
+def test_pictures_of_streams_with_b_pictures_come_out_in_order(
+    rig: Rig, tmp_path: Path, encoder: str, number: int
+) -> None:
+    out = tmp_path / "out.mp4"
+    upload = ("-vf", "format=nv12,hwupload=extra_hw_frames=40")
+    ffmpeg(*opened(rig, number), *SOURCE, *upload, "-c:v", encoder, "-bf", "7", "-refs", "5", "-q:v", "24", out)
+    assert rig.log.pictures("encode", type="B") > 0
+    assert ffmpeg("-v", "error", "-xerror", "-i", out, "-f", "framemd5", "-").count(", ") >= FRAMES
+    assert psnr(out) > 35
+
+
+def test_ten_bits_stay_ten_bits(rig: Rig, tmp_path: Path) -> None:
+    out = tmp_path / "out.mp4"
+    upload = ("-vf", "format=p010,hwupload=extra_hw_frames=16")
+    ffmpeg(*opened(rig), *SOURCE, *upload, "-c:v", "hevc_qsv", "-bf", "0", "-q:v", "24", out)
+    assert "Main 10" in ffmpeg("-i", out, "-t", "0.1", "-f", "null", "-")
+    assert psnr(out) > 40
+
+
 @pytest.mark.parametrize(
     ("options", "mode"),
     [
