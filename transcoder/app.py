@@ -26,6 +26,7 @@ from transcoder.api import (
     problems,
     queues,
     schema,
+    transcode,
     tus,
     uploads,
     webhooks,
@@ -41,7 +42,7 @@ from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
 ROUTERS = (
-    *(jobs, feed, events, outputs, links, webhooks, uploads, tus, probe, presets, devices, queues, health, metrics),
+    *(jobs, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe, presets, devices, queues, health, metrics),
     page,
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[playwright.Browser]:
+def browser() -> Iterator[Any]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("Chromium is not installed")
@@ -44,24 +46,39 @@ def browser() -> Iterator[playwright.Browser]:
         chromium.close()
 
 
-OpenPage = Callable[..., "playwright.Page"]
+OpenPage = Callable[..., Any]
+Keep = Callable[[Any, str], None]
+REFUSED = re.compile(r"status of 40[13]")
+"""What browsers write to the console by themselves where a key is asked for."""
+
+
+@pytest.fixture(scope="session")
+def finished_job(server: LiveServer, clip: Path) -> str:
+    done = server.jobs("submit", clip, "--preset", "remux-mp4", "--wait", "--json").succeeded()
+    return str(done.json()["id"])
 
 
 @pytest.fixture
-def open_page(browser: playwright.Browser) -> Iterator[OpenPage]:
+def open_page(browser: Any) -> Iterator[OpenPage]:
     """Opens an address; what the page complains of on its console, or throws, fails the test at its end."""
     complaints: list[str] = []
     contexts = []
 
-    def opened(address: str, *, width: int = 1280, height: int = 860, dark: bool = False) -> playwright.Page:
+    def opened(
+        address: str, *, width: int = 1280, height: int = 860, dark: bool = False, refusals: bool = False
+    ) -> Any:
+        def complain(text: str) -> None:
+            if not (refusals and REFUSED.search(text)):
+                complaints.append(text)
+
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", device_scale_factor=1
         )
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(SETTLED_SECONDS * 1000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complain(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complain(str(error)))
         page.goto(address)
         return page
 
@@ -72,12 +89,12 @@ def open_page(browser: playwright.Browser) -> Iterator[OpenPage]:
 
 
 @pytest.fixture
-def keep(tmp_path: Path) -> Callable[[playwright.Page, str], None]:
+def keep(tmp_path: Path) -> Keep:
     """Takes a picture of a page."""
     folder = tmp_path if SCREENSHOTS is None else Path(SCREENSHOTS)
     folder.mkdir(parents=True, exist_ok=True)
 
-    def taken(page: playwright.Page, name: str) -> None:
+    def taken(page: Any, name: str) -> None:
         page.screenshot(path=folder / f"{name}.png")
 
     return taken

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.acceptance.live import LiveServer
+from tests.web.conftest import Keep, OpenPage
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +16,6 @@ PLAYED = """video => new Promise((resolve, reject) => {
   video.ontimeupdate = () => video.currentTime > 0.5 && resolve();
   video.play();
 })"""
-
-Keep = Callable[[Any, str], None]
-OpenPage = Callable[..., Any]
 
 
 def test_file_is_uploaded_transcoded_and_played(

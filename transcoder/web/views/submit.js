@@ -179,6 +179,11 @@ function sending(draft) {
   ${draft.note && !done ? html`<p class="facts">${draft.note}</p>` : nothing}`;
 }
 
+/** What most people want comes first, sound and copies last. */
+const RANKS = [/^web-mp4$/, /^(?!audio-|remux-|mkv-|proxy-)/, /^(mkv|proxy)-/, /^remux-/, /^audio-/];
+const rank = ({ name }) => RANKS.findIndex((pattern) => pattern.test(name));
+const ordered = (presets) => [...presets].sort((one, other) => rank(one) - rank(other));
+
 const presetChoice = (draft) => (preset) => html`<label class="choice ${draft.preset === preset.name ? "chosen" : ""}">
   <input type="radio" name="preset" .checked=${draft.preset === preset.name} @change=${() => set({ preset: preset.name })}>
   <b>${preset.title || preset.name}</b><small>${preset.description}</small></label>`;
@@ -190,7 +195,8 @@ function draftView(draft, now) {
   return html`<section class="card draft" aria-labelledby="draft-title">
     <div class="row spread"><h2 id="draft-title">${draft.name}</h2><button class="plain" @click=${discard}>Discard</button></div>
     ${sending(draft)}
-    <fieldset class="presets"><legend>What to make of it</legend>${(now.presets ?? []).map(presetChoice(draft))}</fieldset>
+    <div class="sides"><fieldset class="presets"><legend>What to make of it</legend>${ordered(now.presets ?? []).map(presetChoice(draft))}</fieldset>
+    <div>
     <div class="row">
       <label>Runs on <select @change=${(event) => set({ policy: event.target.value })}>
         ${Object.entries(POLICIES).map(([value, title]) => html`<option value=${value} ?selected=${draft.policy === value}>${title}</option>`)}
@@ -203,6 +209,7 @@ function draftView(draft, now) {
     ${failure(draft.failure)}
     ${draft.plan ? explained(draft.plan) : html`<p class="facts">${draft.planning ? "Looking at the file…" : draft.input ? "" : "The plan is shown when the upload is done."}</p>`}
     <div class="row end"><button class="primary" id="start" ?disabled=${!draft.input || draft.starting} @click=${start}>Start</button></div>
+    </div></div>
   </section>`;
 }
 
