@@ -42,7 +42,23 @@ from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
 ROUTERS = (
-    *(jobs, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe, presets, devices, queues, health, metrics),
+    *(
+        jobs,
+        transcode,
+        feed,
+        events,
+        outputs,
+        links,
+        webhooks,
+        uploads,
+        tus,
+        probe,
+        presets,
+        devices,
+        queues,
+        health,
+        metrics,
+    ),
     page,
 )
 

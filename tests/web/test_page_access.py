@@ -20,7 +20,9 @@ VIEWS = {
     "queues": "New queue",
     "streams": "No stream is running",
 }
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}}
+RULES = {
+    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+}
 
 
 @pytest.fixture(scope="session")
