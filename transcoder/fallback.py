@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pipelines.devices import Stage, Verdict
+from pipelines.devices import Device, Stage, Verdict
 from pipelines.placement import ANY_CODEC
 from pipelines.rendition import Plan, VideoRendition
 from pipelines.spec import DevicePolicy
 from transcoder.jobs import Attempt, ErrorInfo
 from transcoder.queues import device_names
-from transcoder.requirements import PINNED, SOFTWARE
+from transcoder.requirements import PINNED, SOFTWARE, requirement, satisfied
 
 MAX_STEPS = 12
 """Steps of one job; the next one is to the CPU."""
@@ -61,6 +61,14 @@ class NoStep:
     """The failure is a device's, and the job's policy leaves no other way."""
 
 
+def in_order(policy: DevicePolicy, devices: Sequence[Device]) -> list[Device]:
+    """The devices that a job with this policy may go through, first those that it asks for; NoDevice without any."""
+    wanted = requirement(policy, devices)
+    asked = [device for device in devices if wanted in satisfied(device)]
+    rest = devices if policy.policy == "auto" and policy.fallback else ()
+    return [*asked, *(device for device in rest if device.kind == "software" and device not in asked)]
+
+
 def is_software(device_id: str) -> bool:
     """Whether it is the CPU, of whatever node."""
     return "software" in device_names(device_id)
@@ -81,8 +89,8 @@ def next_step(policy: DevicePolicy, attempts: Sequence[Attempt], places: Sequenc
     misplaced = last.error is not None and last.error.code == UNSUITABLE
     if not policy.fallback and not (misplaced and policy.id is None):
         return NoStep()
-    for requirement in _candidates(policy, attempts, places):
-        return Step(requirement)
+    for wanted in _candidates(policy, attempts, places):
+        return Step(wanted)
     return NoStep()
 
 

@@ -52,7 +52,7 @@ class Inspector:
             for device in devices:
                 asked = {
                     "spec": spec.model_dump(mode="json"),
-                    "device": device.model_dump(mode="json"),
+                    "device": device.model_dump(mode="json", include=set(Device.model_fields)),
                     "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts(device.id)],
                 }
                 try:

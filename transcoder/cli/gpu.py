@@ -22,9 +22,9 @@ from transcoder.cli.failures import CommandError
 from transcoder.cli.screen import ProgressView, say
 from transcoder.devices import Devices
 from transcoder.errors import NoDevice
-from transcoder.fallback import ON_GPU, Place, Step, next_step, reason_for, used_on_gpu, verdicts
+from transcoder.fallback import ON_GPU, Place, Step, in_order, next_step, reason_for, used_on_gpu, verdicts
 from transcoder.jobs import Attempt, ErrorInfo
-from transcoder.requirements import requirement, satisfied
+from transcoder.requirements import satisfied
 from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
 from transcoder.supervise import Supervisor
@@ -70,10 +70,9 @@ class Gpus:
         """Devices that the policy lets one take, in the order of preference."""
         usable = [device for device in self.devices if device.problem is None]
         try:
-            wanted = requirement(policy, usable)
+            return in_order(policy, usable)
         except NoDevice:
             raise _no_device(policy, self.devices) from None
-        return [device for device in usable if wanted in satisfied(device)]
 
     def plan(self, spec: FileJob, source: SourceInfo) -> Plan:
         """For the first device that has something to do; with the refusals of those before."""
