@@ -12,16 +12,19 @@ from typing import Any
 import av
 from av.packet import Packet
 
+from pipelines.errors import OutputFailed
 from pipelines.mux import MUX_ERRORS, Writer, output_error
 from pipelines.packaging.codecs import codec_string
+from pipelines.packaging.layout import OFFSET_SECONDS
 from pipelines.packaging.mp4 import Fragment, Mp4Stream, decoder_config, joined, sample_entry
 from pipelines.packaging.segments import Assembled, Segment, Segmenter, SegmentFiles
 from pipelines.packaging.ts import MUXER_OPTIONS, TsPiece, TsTables
 from pipelines.rendition import OutputPlan
 
-FMP4_OPTIONS = {"movflags": "+cmaf+frag_keyframe", "flush_packets": "1"}
+_CMAF = {"brand": "cmfc", "use_editlist": "0", "flush_packets": "1"}
+FMP4_OPTIONS = {"movflags": "+empty_moov+default_base_moof+frag_keyframe", **_CMAF}
 """A fragment for each GOP."""
-FMP4_SOUND_OPTIONS = {"movflags": "+cmaf+frag_every_frame", "flush_packets": "1"}
+FMP4_SOUND_OPTIONS = {"movflags": "+empty_moov+default_base_moof+frag_every_frame", **_CMAF}
 """A fragment for each packet: they are joined where a segment is to end."""
 MPEG4_OBJECTS = {0x69: "mp3", 0x6B: "mp3"}
 
@@ -100,11 +103,15 @@ class _Mp4Piece:
 
     @property
     def begin(self) -> Fraction:
-        return Fraction(self.fragment.begin, self.timescale)
+        return Fraction(self.fragment.begin, self.timescale) - OFFSET_SECONDS
+
+    @property
+    def end(self) -> Fraction:
+        return Fraction(self.fragment.end, self.timescale) - OFFSET_SECONDS
 
 
 class Mp4Lane(Lane):
-    """Fragmented MP4 (CMAF): no edit list, so times are put into the fragments themselves."""
+    """Fragmented MP4 (CMAF) without edit lists: times are put into the fragments themselves."""
 
     def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
         self._stream = Mp4Stream()
@@ -134,15 +141,24 @@ class Mp4Lane(Lane):
         for fragment in self._stream.feed(self._sink.take()):
             if self._shift is None:
                 self.written.write_init(self._stream.init)
-                assert self._origin is not None
-                self._shift = round(max(self._origin, Fraction(0)) * self._stream.timescale) - fragment.begin
+                self._shift = self._first_shift(fragment)
             self._last = _Mp4Piece(fragment.moved(self._shift), self._stream.timescale)
             self._segmenter.add(self._last)
 
     def _finish(self) -> None:
         self._feed()
         if self._last is not None:
-            self._segmenter.finish(Fraction(self._last.fragment.end, self._last.timescale))
+            self._segmenter.finish(self._last.end)
+
+    def _first_shift(self, first: Fragment) -> int:
+        """Ticks from the muxer's times, whose first decode time is 0, to those of the segments."""
+        assert self._origin is not None
+        begin = max(self._origin, Fraction(0)) + OFFSET_SECONDS
+        shift = round(begin * self._stream.timescale) - first.begin
+        if first.decode_time + shift < 0:
+            message = f"pictures are decoded more than {OFFSET_SECONDS} s before they are shown"
+            raise OutputFailed(message, stage="mux", path=self.plan.path)
+        return shift
 
 
 def _chain(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
