@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import grp
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from pipelines.source import Facts
 
 ENGINE_CLASSES = {"rcs": "render", "bcs": "copy", "vcs": "video", "vecs": "video-enhance", "ccs": "compute"}
 """The kernel's short names of engine classes, and the ones that i915's counters have."""
+
+_ENGINE_LINE = re.compile(r"drm-(engine|cycles)-(?P<capacity>capacity-)?(?P<name>[a-z-]+):\s*(?P<count>\d+)")
 
 VENDORS = {0x1002: "AMD", 0x10DE: "NVIDIA", 0x1AF4: "virtio", 0x15AD: "VMware", 0x1234: "QEMU"}
 
@@ -71,7 +74,7 @@ def _gpu(entry: Path, root: Path, vendors: tuple[int, ...] | None) -> Found:
     vendor, device_id = _hex(device / "vendor"), _hex(device / "device")
     address = device.name if vendor is not None else None
     driver = (device / "driver").resolve().name if (device / "driver").exists() else None
-    problem = _access_problem(node)
+    problem, counted = _opened(node)
     name, generation = _unknown_name(vendor, device_id, driver), None
     if vendor == intel.VENDOR and device_id is not None:
         gpu = intel.identify(device_id)
@@ -85,7 +88,7 @@ def _gpu(entry: Path, root: Path, vendors: tuple[int, ...] | None) -> Found:
         pci_address=address,
         generation=generation,
         kernel_driver=driver,
-        engines=_engines(device),
+        engines=_engines(device) or counted,
         problem=problem,
     )
 
@@ -104,7 +107,7 @@ def _unknown_name(vendor: int | None, device_id: int | None, driver: str | None)
 
 
 def _engines(device: Path) -> dict[str, int]:
-    """Engines by class, as i915 lists them: `card0/engine/vcs0`. xe lists classes without numbers: nothing is said."""
+    """Engines by class, as i915 lists them: `card0/engine/vcs0`. xe lists none there."""
     names = (path.name.rstrip("0123456789") for path in device.glob("drm/card*/engine/*"))
     counts = Counter(ENGINE_CLASSES.get(name, name) for name in names)
     return dict(sorted(counts.items()))
@@ -116,20 +119,38 @@ def _display(name: str) -> Found:
 
 def _unlisted(name: str) -> Found:
     """A node that the kernel's list does not have, such as one in a container without /sys."""
-    return Found(id=f"node-{Path(name).name}", node=name, name=f"render node {name}", problem=_access_problem(name))
+    problem, engines = _opened(name)
+    return Found(id=f"node-{Path(name).name}", node=name, name=f"render node {name}", engines=engines, problem=problem)
 
 
-def _access_problem(node: str) -> str | None:
-    """Why this process can't use the node, in words for the operator."""
+def _opened(node: str) -> tuple[str | None, dict[str, int]]:
+    """Why this process can't use the node, in words for the operator; and the engines that its driver tells of."""
     try:
-        os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
+        descriptor = os.open(node, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return f"{node} is not there: pass it into the container (devices: [/dev/dri], or docker run --device /dev/dri)"
+        hint = "pass it into the container (devices: [/dev/dri], or docker run --device /dev/dri)"
+        return f"{node} is not there: {hint}", {}
     except PermissionError:
-        return _permission_words(node)
+        return _permission_words(node), {}
     except OSError as error:
-        return f"{node} can't be opened: {errno.errorcode.get(error.errno or 0, '?')} {error.strerror}"
-    return None
+        return f"{node} can't be opened: {errno.errorcode.get(error.errno or 0, '?')} {error.strerror}", {}
+    try:
+        return None, engines_told(Path(f"/proc/self/fdinfo/{descriptor}").read_text())
+    except OSError:
+        return None, {}
+    finally:
+        os.close(descriptor)
+
+
+def engines_told(fdinfo: str) -> dict[str, int]:
+    """Engines by class, as a driver tells them for an open file (drm-usage-stats): a class has one, if no capacity."""
+    counts: dict[str, int] = {}
+    for line in fdinfo.splitlines():
+        told = _ENGINE_LINE.match(line)
+        if told:
+            name = ENGINE_CLASSES.get(told["name"], told["name"])
+            counts[name] = max(counts.get(name, 1), int(told["count"]) if told["capacity"] else 1)
+    return dict(sorted(counts.items()))
 
 
 def _permission_words(node: str) -> str:

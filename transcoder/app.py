@@ -42,24 +42,8 @@ from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
 ROUTERS = (
-    *(
-        jobs,
-        transcode,
-        feed,
-        events,
-        outputs,
-        links,
-        webhooks,
-        uploads,
-        tus,
-        probe,
-        presets,
-        devices,
-        queues,
-        health,
-        metrics,
-    ),
-    page,
+    *(jobs, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe),
+    *(presets, devices, queues, health, metrics, page),
 )
 
 EXPOSED_HEADERS = (

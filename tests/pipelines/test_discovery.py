@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.discovery import Found, discover, find
+from pipelines.discovery import Found, discover, engines_told, find
 from pipelines.intel import _GPUS, VENDOR, identify
 
 UHD_770, ARC_A380, ARC_B580 = 0x4680, 0x56A5, 0xE20B
@@ -82,7 +82,19 @@ def test_gpus_keep_their_identity_when_nodes_are_renumbered(tmp_path: Path) -> N
     assert [Path(gpu.node).name for gpu in second] == ["renderD129", "renderD128"]
 
 
-def test_xe_does_not_say_how_many_engines_there_are(tmp_path: Path) -> None:
+def test_xe_tells_its_engines_to_those_who_open_it() -> None:
+    told = engines_told(
+        "drm-driver:\txe\n"
+        "drm-pdev:\t0000:03:00.0\n"
+        "drm-cycles-rcs:\t28257900\ndrm-total-cycles-rcs:\t7655183225\n"
+        "drm-cycles-vcs:\t0\ndrm-total-cycles-vcs:\t7655183225\ndrm-engine-capacity-vcs:\t2\n"
+    )
+    assert told == {"render": 1, "video": 2}
+    assert engines_told("drm-engine-video:\t0 ns\ndrm-engine-capacity-video:\t2\n") == {"video": 2}
+    assert engines_told("pos:\t0\nflags:\t0100002\n") == {}
+
+
+def test_where_nothing_tells_of_engines_none_are_claimed(tmp_path: Path) -> None:
     plug(tmp_path, 128, "0000:03:00.0", ARC_B580, driver="xe", engines=())
     gpu = only(discover(tmp_path))
     assert (gpu.kernel_driver, gpu.engines, gpu.generation) == ("xe", {}, "Battlemage")

@@ -1,0 +1,217 @@
+"""The threads that decode a stream's tracks, once for all that is made of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.audio.frame import AudioFrame
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from pipelines.errors import LimitExceeded
+from pipelines.limits import Limits
+from pipelines.live.audio_lane import AudioLane
+from pipelines.live.homes import TICK
+from pipelines.live.snapshot import Snapshots
+from pipelines.live.video_lane import VideoLane
+from pipelines.picture_facts import AspectWatch
+from pipelines.timestamps import PresentationOrder, nearest
+from pipelines.tracks import is_packets_fault
+
+CAPACITY = 256
+"""Packets that wait for a decoder; when they are more, it is too slow, and waits for the next keyframe."""
+GAP_SECONDS = Fraction(1)
+"""From a longer one on, what comes does not go on from what was."""
+SILENT_SECONDS = Fraction(1)
+"""How far sound may stay behind the picture until silence takes its place."""
+_LOOK_SECONDS = 0.25
+
+
+@dataclass
+class Source:
+    """A connection's decoder for one track."""
+
+    context: Any
+    time_base: Fraction
+    order: PresentationOrder
+    aspect: AspectWatch = field(default_factory=AspectWatch)
+
+
+class Decoder:
+    """A queue of packets and the thread that takes them. `put` never waits."""
+
+    def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
+        self.corrupt = self.skipped = 0
+        self._failed = failed
+        self._queue: deque[tuple[Source, Packet[Any] | None]] = deque()
+        self._changed = threading.Condition()
+        self._finishing = self._busy = self._skipping = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, source: Source, packet: Packet[Any]) -> None:
+        with self._changed:
+            if self._skipping and packet.is_keyframe and len(self._queue) < CAPACITY // 2:
+                self._skipping = False
+            if self._skipping or len(self._queue) >= CAPACITY:
+                self._skipping = True
+                self.skipped += 1
+                return
+            self._queue.append((source, packet))
+            self._changed.notify()
+
+    def drain(self, source: Source, seconds: float) -> None:
+        """The connection has ended: what its decoder still holds comes out, within that time."""
+        with self._changed:
+            self._skipping = False
+            self._queue.append((source, None))
+            self._changed.notify()
+            self._changed.wait_for(lambda: not self._queue and not self._busy, seconds)
+
+    def finish(self) -> None:
+        with self._changed:
+            self._finishing = True
+            self._changed.notify()
+
+    def join(self, seconds: float) -> bool:
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+                    self._changed.wait_for(lambda: self._queue or self._finishing, _LOOK_SECONDS)
+                    item = self._queue.popleft() if self._queue else None
+                    self._busy = item is not None
+                    if item is None and self._finishing:
+                        break
+                if item is None:
+                    self.idle()
+                else:
+                    self._decode(*item)
+            self.end()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the stream is watched
+            self._failed(error)
+
+    def _decode(self, source: Source, packet: Packet[Any] | None) -> None:
+        try:
+            frames = source.context.decode(packet)
+        except av.error.EOFError:
+            return
+        except av.error.FFmpegError as error:
+            if not is_packets_fault(error):
+                raise
+            self.corrupt += 1
+            return
+        for frame in frames:
+            self.corrupt += bool(frame.is_corrupt)
+            self.show(source, frame)
+
+    def show(self, source: Source, frame: Any) -> None:
+        raise NotImplementedError
+
+    def idle(self) -> None:
+        """Nothing came for a moment."""
+
+    def end(self) -> None:
+        """All packets were taken."""
+
+
+class VideoDecoder(Decoder):
+    """Hands frames, on the output's clock, to encoders and snapshots."""
+
+    def __init__(
+        self,
+        lanes: Sequence[VideoLane],
+        snapshots: Sequence[Snapshots],
+        limits: Limits,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        super().__init__("decoder of video", failed)
+        self._lanes, self._snapshots, self._limits = lanes, snapshots, limits
+        self._handing = threading.Lock()
+        self.frames = 0
+        self.newest: VideoFrame | None = None
+        self.shown_at: float | None = None
+        """When the source's newest frame came out, by the monotonic clock."""
+        self.reached: Fraction | None = None
+        """The time of what was shown last, the slate among it."""
+
+    def show(self, source: Source, frame: VideoFrame) -> None:
+        pts = source.order.place(frame.pts, frame.dts, frame.duration or 0)
+        if pts is None:
+            return
+        if frame.width * frame.height > self._limits.max_pixels:
+            raise LimitExceeded(
+                "limit_pixels", "the source's pictures are too large", stage="decode", limit=self._limits.max_pixels
+            )
+        source.aspect.tell([frame], source.context.sample_aspect_ratio)
+        self.frames += 1
+        self.shown_at = time.monotonic()
+        self.newest = frame
+        frame.pts = nearest(pts * source.time_base / TICK)
+        frame.time_base = TICK
+        self.hand_on(frame)
+        for each in self._snapshots:
+            each.show(frame)
+
+    def hand_on(self, frame: VideoFrame) -> None:
+        """From this thread, or from the slate's."""
+        with self._handing:
+            moment = (frame.pts or 0) * TICK
+            if self.reached is not None and moment <= self.reached:
+                return
+            fresh = self.reached is not None and moment - self.reached > GAP_SECONDS
+            self.reached = moment
+            for lane in self._lanes:
+                lane.put(frame, fresh=fresh)
+
+
+class AudioDecoder(Decoder):
+    """Hands sound to its encoders; and silence, where the picture goes on without sound."""
+
+    def __init__(
+        self,
+        lanes: Sequence[AudioLane],
+        picture: Callable[[], Fraction | None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        super().__init__("decoder of sound", failed)
+        self._lanes, self._picture = lanes, picture
+        self._next: Fraction | None = None
+        self.heard_at: float | None = None
+
+    def show(self, source: Source, frame: AudioFrame) -> None:
+        base = frame.time_base or source.time_base
+        moment = frame.pts * base if frame.pts is not None else self._next
+        if moment is None or not frame.sample_rate:
+            return
+        self.heard_at = time.monotonic()
+        self._next = moment + Fraction(frame.samples, frame.sample_rate)
+        for lane in self._lanes:
+            lane.put(frame, moment)
+
+    def idle(self) -> None:
+        picture = self._picture()
+        if picture is None:
+            return
+        for lane in self._lanes:
+            if lane.reached is None or picture - lane.reached > SILENT_SECONDS:
+                lane.silence(picture)
+
+    def end(self) -> None:
+        for lane in self._lanes:
+            lane.finish()

@@ -1,0 +1,153 @@
+"""What pieces are handed to. Each sink has a bounded queue and a thread: a slow or dead one holds up nobody else."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Protocol
+
+from pipelines.errors import PipelineError
+from pipelines.live.units import Piece
+
+State = Literal["waiting", "live", "retrying", "failed", "ended"]
+MAX_QUEUED_BYTES = 64 << 20
+MAX_QUEUED_SECONDS = Fraction(12)
+
+
+@dataclass
+class Standing:
+    """How an output is; read by others while its thread writes it."""
+
+    name: str
+    type: str
+    state: State = "waiting"
+    bytes: int = 0
+    dropped: int = 0
+    """Pieces that were thrown away because the output was too slow."""
+    failures: int = 0
+    error: str | None = None
+
+
+class Sink(Protocol):
+    """Has pieces of its tracks written somewhere."""
+
+    standing: Standing
+    tracks: frozenset[str]
+
+    def put(self, piece: Piece) -> None: ...
+
+    def start(self) -> None: ...
+
+    def finish(self) -> None:
+        """No more pieces come: what is queued is written."""
+
+    def join(self, seconds: float) -> bool:
+        """Whether it has ended within that time."""
+
+
+class Queued:
+    """A sink's queue and thread. Subclasses write; what they raise ends the sink, and no other."""
+
+    def __init__(self, name: str, kind: str, tracks: frozenset[str], leader: str) -> None:
+        self.standing = Standing(name, kind)
+        self.tracks = tracks
+        self._leader = leader
+        self._queue: deque[Piece] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._finishing = self._skipping = False
+        self._broken = False
+        self.final = True
+        """Nothing will follow what comes last."""
+        self._thread = threading.Thread(target=self._work, name=f"output {name}", daemon=True)
+
+    def put(self, piece: Piece) -> None:
+        """Takes the piece, or drops it with all up to the next keyframe when the queue is full."""
+        with self._changed:
+            if self._finishing or self.standing.state == "failed":
+                return
+            leads = piece.track.name == self._leader and piece.unit.key
+            if self._skipping and leads and self._bytes <= MAX_QUEUED_BYTES // 2:
+                self._skipping = False
+                self._broken = True
+            if not self._skipping and self._is_full(piece):
+                self._skipping = True
+                self._shed()
+            if self._skipping:
+                self.standing.dropped += 1
+                return
+            if self._broken and leads:
+                piece = Piece(piece.track, piece.unit, fresh=True)
+                self._broken = False
+            self._queue.append(piece)
+            self._bytes += len(piece.unit.data)
+            self._changed.notify()
+
+    def _is_full(self, piece: Piece) -> bool:
+        return self._bytes > MAX_QUEUED_BYTES or (
+            len(self._queue) > 1 and piece.time - self._queue[0].time > MAX_QUEUED_SECONDS
+        )
+
+    def _shed(self) -> None:
+        """What waits is old by now: live is what comes next."""
+        self.standing.dropped += len(self._queue)
+        self._queue.clear()
+        self._bytes = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        with self._changed:
+            self._finishing = True
+            self._changed.notify()
+
+    def join(self, seconds: float) -> bool:
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _get(self, seconds: float | None = None) -> Piece | None:
+        """The next piece; None at the end, or when none came in that time (`ending` tells)."""
+        with self._changed:
+            while not self._queue and not self._finishing:
+                if not self._changed.wait(seconds) and seconds is not None:
+                    return None
+            if not self._queue:
+                return None
+            piece = self._queue.popleft()
+            self._bytes -= len(piece.unit.data)
+            return piece
+
+    @property
+    def ending(self) -> bool:
+        with self._changed:
+            return self._finishing and not self._queue
+
+    def _work(self) -> None:
+        try:
+            while True:
+                piece = self._get()
+                if piece is None:
+                    break
+                self.take(piece)
+            self.end()
+            if self.standing.state != "failed":
+                self.standing.state = "ended"
+        except (PipelineError, OSError, ValueError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.standing.error = getattr(error, "message", None) or str(error)
+        self.standing.failures += 1
+        self.standing.state = "failed"
+        with self._changed:
+            self._shed()
+
+    def take(self, piece: Piece) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Once all pieces were taken."""

@@ -1,0 +1,77 @@
+"""Whether the machine can keep up: a second of made-up pictures through the plan's filters and encoders, timed."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+
+from av.video.frame import VideoFrame
+
+from pipelines.errors import PipelineError
+from pipelines.graph import Chain, VideoGraph
+from pipelines.live.homes import TICK, EncoderHome
+from pipelines.live.planning import LivePlan
+from pipelines.rendition import VideoRendition
+from pipelines.source import VideoInfo
+from pipelines.timestamps import nearest
+
+NEEDED_SPEED = 1.2
+"""Times real time. Less leaves no room for a busier picture."""
+TRIAL_SECONDS = Fraction(1)
+MAX_WALL_SECONDS = 4.0
+
+
+class NotSustainable(PipelineError):
+    """Facts: the speed that was measured and the one that is needed, in times of real time."""
+
+    code = "not_sustainable"
+
+
+def check_sustainable(plan: LivePlan, source: VideoInfo | None, *, force: bool) -> float | None:
+    """The speed, None when nothing is encoded. NotSustainable when it is too low and `force` does not say to go on."""
+    if source is None or not plan.video:
+        return None
+    speed = measured_speed(plan.video, source)
+    if speed < NEEDED_SPEED and not force:
+        raise NotSustainable(
+            f"this machine encodes the stream at {speed:.2f} × real time now; {NEEDED_SPEED:g} are needed",
+            stage="plan",
+            speed=round(speed, 3),
+            needed=NEEDED_SPEED,
+        )
+    return speed
+
+
+def measured_speed(renditions: dict[str, VideoRendition], source: VideoInfo) -> float:
+    """All renditions one after the other, as they share the machine."""
+    rate = source.frame_rate or Fraction(25)
+    count = max(8, nearest(TRIAL_SECONDS * rate))
+    size = f"{source.width + source.width % 2}x{source.height + source.height % 2}"
+    pictures = Chain(
+        ("testsrc2", {"size": size, "rate": str(rate)}),
+        [("format", {"pix_fmts": source.pixel_format or "yuv420p"})],
+        "buffersink",
+    )  # fmt: skip
+    frames: list[VideoFrame] = [pictures.pull() for _ in range(min(count, 8))]
+    home = EncoderHome(renditions, {})
+    encoded = 0
+    began = time.monotonic()
+    try:
+        lanes = [
+            (VideoGraph(rendition, TICK, source.sample_aspect_ratio), *home.video(name))
+            for name, rendition in renditions.items()
+        ]
+        for number in range(count):
+            frame = frames[number % len(frames)]
+            for graph, encoder, _, time_base in lanes:
+                frame.pts, frame.time_base = nearest(number / rate / TICK), TICK
+                for filtered in graph.push(frame):
+                    encoder.encode(filtered, nearest((filtered.pts or 0) * TICK / time_base), 1)
+            encoded = number + 1
+            if time.monotonic() - began > MAX_WALL_SECONDS:
+                break
+        for _, encoder, _, _ in lanes:
+            encoder.flush()
+    finally:
+        home.close()
+    return float(encoded / rate) / max(1e-6, time.monotonic() - began)
