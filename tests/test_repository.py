@@ -35,7 +35,8 @@ def normalised(distribution: str) -> str:
 
 def declared_dependencies() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {normalised(re.split(r"[^A-Za-z0-9._-]", line)[0]) for line in project["dependencies"]}
+    optional = [line for lines in project.get("optional-dependencies", {}).values() for line in lines]
+    return {normalised(re.split(r"[^A-Za-z0-9._-]", line)[0]) for line in (*project["dependencies"], *optional)}
 
 
 def imports(path: Path) -> Iterator[str]:

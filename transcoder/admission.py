@@ -18,7 +18,6 @@ from pipelines.devices import Device
 from transcoder.candidates import first_tasks, next_available
 from transcoder.jobs import JobStatus
 from transcoder.picks import FreeSlots, Picker, Placement, Rules
-from transcoder.queues import read_queues
 from transcoder.requirements import ANY, HARDWARE, SOFTWARE, pool_of, requirement, satisfied
 from transcoder.shares import read_accounts, read_running, save_accounts
 from transcoder.tables import attempts, jobs, tasks
@@ -69,9 +68,8 @@ async def _round(
     connection: AsyncConnection, free: Sequence[FreeSlots], now: datetime, rules: Rules, without: frozenset[str]
 ) -> tuple[list[Placement], frozenset[str], bool]:
     """Placements, tenants that are full with them, and whether that held others up."""
-    queues = await read_queues(connection)
+    queues, accounts = await read_accounts(connection)
     running = await read_running(connection)
-    accounts = await read_accounts(connection, queues)
     picker = Picker(queues, accounts, running, now, rules)
     without |= picker.full_tenants()
     open_queues = [name for name, queue in queues.items() if not queue.paused]

@@ -39,11 +39,7 @@ async def first_tasks(
     wanted = {name for each in free if each.count > 0 for name in satisfied(each.device)}
     only_hopped = wait_for_hardware and not any(pool_of(each.device) == "hardware" for each in free if each.count > 0)
     walks = [(queue, name) for queue in queues for name in sorted(wanted)]
-    there = [
-        walk
-        for some in _parts(walks)
-        for walk in await _existing(connection, [(walk, _where(*walk, now, only_hopped, without)) for walk in some])
-    ]
+    there = walks if len(walks) <= WALKS_AT_ONCE else await _existing(connection, walks, now, only_hopped, without)
     found: list[Waiting] = []
     for some in _parts(there):
         parts = (_walk(_where(*walk, now, only_hopped, without), total).subquery() for walk in some)
@@ -65,14 +61,19 @@ async def next_available(connection: AsyncConnection, now: datetime, *, hops: bo
 Walk = tuple[str, str]
 
 
-async def _existing(connection: AsyncConnection, walks: Sequence[tuple[Walk, ColumnElement[bool]]]) -> list[Walk]:
-    """Those of the walks that would find something."""
-    parts = [
-        select(literal(number).label("number")).where(select(tasks.c.id).where(condition).exists())
-        for number, (_, condition) in enumerate(walks)
-    ]
-    found = set((await connection.execute(union_all(*parts))).scalars()) if parts else set()
-    return [walk for number, (walk, _) in enumerate(walks) if number in found]
+async def _existing(
+    connection: AsyncConnection, walks: Sequence[Walk], now: datetime, only_hopped: bool, without: Collection[str]
+) -> list[Walk]:
+    """Those of many walks that would find something."""
+    found: list[Walk] = []
+    for some in _parts(walks):
+        conditions = [_where(*walk, now, only_hopped, without) for walk in some]
+        parts = (
+            select(literal(number)).where(select(tasks.c.id).where(condition).exists())
+            for number, condition in enumerate(conditions)
+        )
+        found += [some[number] for number in (await connection.execute(union_all(*parts))).scalars()]
+    return found
 
 
 def _walk(condition: ColumnElement[bool], limit: int) -> Select[Any]:

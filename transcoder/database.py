@@ -2,6 +2,9 @@
 
 SQLite runs in WAL mode with synchronous=FULL: what was committed survives a power cut. Writers take the write lock
 when they begin (BEGIN IMMEDIATE), so a transaction never fails half way because another one wrote meanwhile.
+
+PostgreSQL is made to behave the same: a write transaction begins with an advisory lock, so what it reads stays true
+until it commits. A process that is stopped within one loses its connection, and with it the lock, after a while.
 """
 
 from __future__ import annotations
@@ -9,15 +12,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from transcoder.clock import utc_now
+
 BUSY_TIMEOUT_SECONDS = 10
+
+WRITERS_LOCK, MIGRATION_LOCK = 7701, 7702
+"""Advisory locks of PostgreSQL."""
+
+_POSTGRES = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,
+    "options": "-c idle_in_transaction_session_timeout=10s -c lock_timeout=30s -c timezone=UTC",
+}
 _BEGIN = "sqlite_begin"
 _BEGIN_READ = ("BEGIN",)
 _BEGIN_WRITE = ("BEGIN IMMEDIATE",)
@@ -37,7 +55,15 @@ class Database:
     """Transactions on one database. `read` and `write` commit when left without an error, and roll back otherwise."""
 
     def __init__(self, url: str) -> None:
-        self._engine = create_async_engine(url, pool_pre_ping=make_url(url).get_backend_name() != "sqlite")
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            self._engine = create_async_engine(parsed)
+        else:
+            if parsed.drivername == "postgresql":
+                parsed = parsed.set(drivername="postgresql+psycopg")
+            self._engine = create_async_engine(
+                parsed, pool_pre_ping=True, pool_size=5, max_overflow=15, connect_args=_POSTGRES
+            )
         # SQLite has one writer; waiting here is fair, waiting in the database polls
         self._writing: asyncio.Lock | None = None
         if self.is_sqlite:
@@ -54,12 +80,24 @@ class Database:
             yield connection
 
     def write(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """The only writer at a time."""
         return self._write(_BEGIN_WRITE)
+
+    @asynccontextmanager
+    async def touch(self) -> AsyncGenerator[AsyncConnection, None]:
+        """For a single statement that changes a single row, and needs nothing besides to be true."""
+        if self._writing is not None:
+            async with self._write(_BEGIN_WRITE) as connection:
+                yield connection
+            return
+        async with self._engine.begin() as connection:
+            yield connection
 
     @asynccontextmanager
     async def _write(self, begin: tuple[str, ...]) -> AsyncGenerator[AsyncConnection, None]:
         if self._writing is None:
             async with self._engine.begin() as connection:
+                await connection.execute(select(func.pg_advisory_xact_lock(WRITERS_LOCK)))
                 yield connection
             return
         async with self._writing, self._engine.connect() as plain:
@@ -68,14 +106,44 @@ class Database:
                 yield connection
 
     async def migrate(self) -> None:
-        """Brings the tables to this version's, or leaves them as they are. The caller holds the service's lock."""
+        """Brings the tables to this version's, or leaves them as they are. On SQLite the caller holds the folder."""
         async with self._write(_BEGIN_MIGRATION) as connection:
+            if not self.is_sqlite:
+                await connection.execute(select(func.pg_advisory_xact_lock(MIGRATION_LOCK)))
             await connection.run_sync(_upgrade)
         # the connection that does not check foreign keys goes
         await self._engine.dispose()
 
     async def close(self) -> None:
         await self._engine.dispose()
+
+    @property
+    def dsn(self) -> str:
+        """What libpq calls the address; with the password."""
+        return self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[AsyncConnection, None]:
+        """A connection of its own, each statement a transaction; ended, not given back, when left."""
+        async with self._engine.connect() as plain:
+            connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                yield connection
+            finally:
+                await connection.invalidate()
+
+
+async def current_time(connection: AsyncConnection) -> datetime:
+    """The time that all who share the database agree on."""
+    if connection.dialect.name == "sqlite":
+        return utc_now()
+    moment: datetime = (await connection.execute(select(func.clock_timestamp()))).scalar_one()
+    return moment
+
+
+async def raw_connection(connection: AsyncConnection) -> Any:
+    """The driver's own connection, in the same transaction."""
+    return (await connection.get_raw_connection()).driver_connection
 
 
 def migrations_config() -> Config:

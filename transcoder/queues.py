@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import RowMapping, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from transcoder.database import Database
@@ -111,7 +111,7 @@ async def read_queues(connection: AsyncConnection, names: Collection[str] | None
     """By name, in order; `names` None: all."""
     query = select(queues).order_by(queues.c.name)
     rows = await connection.execute(query if names is None else query.where(queues.c.name.in_(names)))
-    return {row["name"]: _queue(row) for row in rows.mappings()}
+    return {row["name"]: queue_from(row) for row in rows.mappings()}
 
 
 async def queued_counts(connection: AsyncConnection, names: Collection[str]) -> dict[str, int]:
@@ -137,7 +137,7 @@ async def _counts(
     return {(row[0], row[1]): row[2] for row in (await connection.execute(query)).all()}
 
 
-def _queue(row: RowMapping) -> Queue:
+def queue_from(row: Mapping[Any, Any]) -> Queue:
     return Queue.model_validate(dict(row))
 
 

@@ -161,12 +161,16 @@ class Resumable:
             except SQLAlchemyError:
                 logger.warning("resumable uploads can't be swept; trying again", exc_info=True)
 
+    async def prepare(self) -> None:
+        """Makes the folder."""
+        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+
     async def recover(self) -> None:
         """Finishes what a dead service was finishing; drops files without a row and rows without a file.
 
         Before uploads are swept, and before anything runs.
         """
-        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await self.prepare()
         known = await self._store.all()
         for partial in known:
             # renamed only after its hash was written

@@ -15,17 +15,17 @@ from pipelines.presets import Preset, load_presets, resolve
 from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
-from transcoder import admission
 from transcoder.attempts import AttemptRunner, AttemptSettings, Executor
+from transcoder.backend import backend_for
 from transcoder.batch import Batcher
 from transcoder.clock import utc_now
 from transcoder.course import Courses
 from transcoder.database import Database
 from transcoder.devices import Devices
-from transcoder.engine import DeviceState, Engine
-from transcoder.engine.choice import engine_for
+from transcoder.engine import DeviceState
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
+from transcoder.fallback import in_order
 from transcoder.gpu_load import LoadMeter
 from transcoder.health import Health
 from transcoder.inputs import inputs_for
@@ -44,7 +44,6 @@ from transcoder.retry import RetryPolicy
 from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
 from transcoder.sink import UploadSink
-from transcoder.sites import LocalSite
 from transcoder.storage import Storage
 from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
 from transcoder.supervise import Supervisor
@@ -59,10 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class Service:
-    """An async context manager; within it jobs are accepted and run.
-
-    Start-up: lock the data folder, migrate, queue again what a dead service left running, sweep, start.
-    """
+    """An async context manager; within it jobs are accepted and run."""
 
     def __init__(
         self,
@@ -85,6 +81,7 @@ class Service:
             settings.data_dir,
             max_upload_bytes=settings.max_upload_bytes,
             min_free_bytes=settings.min_free_bytes,
+            node=settings.node if settings.clustered else None,
         )
         self.resumable = Resumable(
             self.storage,
@@ -93,9 +90,9 @@ class Service:
             ttl_seconds=settings.resumable_ttl_seconds,
         )
         self.events = EventBus()
-        self.supervisor: Executor = supervisor or Supervisor(
-            sandbox=SandboxPolicy(settings.sandbox, settings.child_memory_bytes)
-        )
+        sandbox = SandboxPolicy(settings.sandbox, settings.child_memory_bytes)
+        self.supervisor: Executor = supervisor or Supervisor(sandbox=sandbox)
+        devices = () if settings.role == "api" else devices
         self._devices = (
             Devices.found(settings, self.supervisor) if devices is None else Devices.fixed(devices, self.supervisor)
         )
@@ -140,11 +137,14 @@ class Service:
             ),
             courses=Courses(self.database, self._guard, lambda: self._engine.devices()),
         )
-        self._engine: Engine = engine_for(settings, self.database, self._runner.run, self._devices.all)
         self._sweeper = Sweeper(
             self.storage, self.store, self.uploads, settings.upload_ttl_seconds, settings.job_ttl_seconds
         )
-        self._site = LocalSite(self.database, self.storage, self.resumable, self._sweeper, self._retry)
+        backend = backend_for(
+            *(settings, self.database, self.storage, self.resumable, self._sweeper, self._retry, self._news),
+            *(self._runner.run, self._devices.all),
+        )
+        self._engine, self._site, self.nodes = backend.engine, backend.site, backend.nodes
         self._adding: Batcher[NewJob, Added | ServiceError] = Batcher(self.store.add, max_size=JOBS_AT_ONCE)
         self._open = False
         self._scope = AsyncExitStack()
@@ -157,12 +157,10 @@ class Service:
             scope.push_async_callback(self.supervisor.close)
             self.supervisor.layers.log(self.settings.sandbox)
             await self._devices.start(self._engine.set_device)
-            keep = (
-                *(self._board.keep_saving, self._sweeper.keep_sweeping, self.courier.keep_delivering),
-                *(self._devices.keep_measuring, self._load.keep_looking),
-            )
-            for work in (*(each() for each in keep), self.resumable.keep_expiring()):
-                scope.push_async_callback(_end, asyncio.create_task(work))
+            once = (self._sweeper.keep_sweeping, self.courier.keep_delivering, self.resumable.keep_expiring)
+            here = (self._board.keep_saving, self._devices.keep_measuring, self._load.keep_looking)
+            for work in (*here, *self._site.shared(once)):
+                scope.push_async_callback(_end, asyncio.ensure_future(work()))
             await self._engine.start()
             scope.push_async_callback(self._guard.close)
             scope.push_async_callback(self._stop)
@@ -187,7 +185,7 @@ class Service:
         """
         if not self._open:
             raise ServiceUnavailable("the service is stopping")
-        new = await self._intake.prepare(spec, tenant, idempotency, self._devices.usable)
+        new = await self._intake.prepare(spec, tenant, idempotency, self._usable())
         added = await self._adding.submit(new)
         if isinstance(added, ServiceError):
             raise added
@@ -271,8 +269,8 @@ class Service:
     async def plan(self, spec: FileJob, tenant: str = "default") -> Plan:
         """What would be done, without doing it."""
         resolved = resolve(spec, self.presets)
-        requirement = admission.requirement(spec.device, self._devices.ready)
-        able = [device for device in self._devices.ready if requirement in admission.satisfied(device)]
+        ready = tuple(state for state in self._usable() if state.state != "measuring")
+        able = in_order(spec.device, ready)
         return await self._inspector.plan(resolved, tenant, able, self._guard.verdicts)
 
     async def put_queue(self, name: str, settings: QueueSettings) -> tuple[QueueState, bool]:
@@ -280,6 +278,10 @@ class Service:
         created = await self.queues.put(name, settings, utc_now())
         self._engine.wake()
         return await self.queues.get(name), created
+
+    def _usable(self) -> tuple[DeviceState, ...]:
+        """Devices of all nodes that take tasks, now or later."""
+        return tuple(state for state in self._engine.devices() if state.state != "unusable")
 
     def devices(self) -> tuple[DeviceState, ...]:
         return tuple(map(self._load.told, self._engine.devices()))
@@ -293,7 +295,8 @@ class Service:
 
     def measure_device(self, device_id: str) -> DeviceState:
         """Looks anew what a GPU can do; it takes no tasks meanwhile. DeviceNotFound, Conflict."""
-        self._devices.request(device_id)
+        own = f"@{self.settings.node}"
+        self._devices.request(device_id.removesuffix(own) if self.settings.clustered else device_id)
         return next(state for state in self.devices() if state.id == device_id)
 
     async def healthy(self) -> Health:

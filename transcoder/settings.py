@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
@@ -60,6 +61,7 @@ def _wish(value: object) -> object:
 DeviceNames = Annotated[
     Literal["auto", "none"] | tuple[Annotated[str, AfterValidator(_node)], ...], NoDecode, BeforeValidator(_wish)
 ]
+Role = Literal["all", "api", "worker"]
 Names = Annotated[tuple[Annotated[str, AfterValidator(str.lower)], ...], NoDecode, BeforeValidator(_split)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], NoDecode, BeforeValidator(_split)]
 
@@ -74,6 +76,18 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65535, description="Port that the API listens on; 0 takes a free one.")
     database_url: str | None = Field(
         None, description="SQLAlchemy URL of the database; SQLite in the data folder when not given."
+    )
+    role: Role = Field("all", description="What this process does: all, api (no work), worker (no API).")
+    node: str = Field(
+        default_factory=lambda: re.sub(r"[^a-z0-9-]", "-", socket.gethostname().lower())[:40].strip("-") or "node",
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$",
+        description="This node's name among those that share a PostgreSQL database; the host's when not given.",
+    )
+    lease_seconds: float = Field(
+        25.0,
+        ge=1,
+        le=3600,
+        description="A node that is not heard of for this long loses what it runs to others.",
     )
     software_slots: int = Field(
         default_factory=lambda: max(1, (os.cpu_count() or 2) // 2),
@@ -119,7 +133,9 @@ class Settings(BaseSettings):
     )
     stall_seconds: float = Field(60.0, gt=0, description="An attempt without progress for this long is ended.")
     gpu_stall_seconds: float = Field(
-        30.0, gt=0, description="The same for attempts on a GPU, whose driver may hang; at most TRANSCODER_STALL_SECONDS."
+        30.0,
+        gt=0,
+        description="The same for attempts on a GPU, whose driver may hang; at most TRANSCODER_STALL_SECONDS.",
     )
     breaker_failures: int = Field(
         3, ge=1, le=1000, description="Jobs in a row that fail at one thing on a GPU before it is not asked for it."
@@ -192,6 +208,17 @@ class Settings(BaseSettings):
     )
     max_open_uploads: int = Field(64, ge=1, description="Most uploads that a tenant may send at once.")
     max_stored_bytes: int = Field(1 << 40, gt=0, description="Most bytes that a tenant's uploads may hold.")
+
+    @model_validator(mode="after")
+    def _shared(self) -> Self:
+        if self.role != "all" and not self.clustered:
+            raise ValueError("a role needs a database that nodes share: TRANSCODER_DATABASE_URL=postgresql://…")
+        return self
+
+    @property
+    def clustered(self) -> bool:
+        """Whether other nodes may share the database."""
+        return (self.database_url or "").startswith("postgresql")
 
     @cached_property
     def limits(self) -> Limits:

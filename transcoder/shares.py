@@ -16,6 +16,7 @@ from typing import Literal
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from transcoder.queues import Queue, queue_from
 from transcoder.tables import queue_shares, queues, tasks
 
 Pool = Literal["software", "hardware"]
@@ -79,14 +80,28 @@ def levelled(
     return result
 
 
-async def read_accounts(connection: AsyncConnection, names: Collection[str]) -> dict[Pool, dict[str, Account]]:
-    """Accounts of these queues, by pool; new ones where there is no row."""
-    rows = (await connection.execute(select(queue_shares).where(queue_shares.c.queue.in_(names)))).mappings().all()
+Accounts = dict[Pool, dict[str, Account]]
+
+_SHARE = [column.label(f"share_{column.name}") for column in queue_shares.c]
+_QUEUE = tuple(column.name for column in queues.c)
+_QUEUES = (
+    select(queues, *_SHARE)
+    .join(queue_shares, queue_shares.c.queue == queues.c.name, isouter=True)
+    .order_by(queues.c.name)
+)
+
+
+async def read_accounts(connection: AsyncConnection) -> tuple[dict[str, Queue], Accounts]:
+    """All queues, and their accounts by pool; new ones where there is no row."""
+    rows = (await connection.execute(_QUEUES)).mappings().all()
+    found = {row["name"]: queue_from({name: row[name] for name in _QUEUE}) for row in rows}
     pools: tuple[Pool, ...] = ("software", "hardware")
-    accounts: dict[Pool, dict[str, Account]] = {pool: {name: Account(name, pool) for name in names} for pool in pools}
+    accounts: Accounts = {pool: {name: Account(name, pool) for name in found} for pool in pools}
     for row in rows:
-        accounts[row["pool"]][row["queue"]] = Account(**row, stored=True)
-    return accounts
+        if row["share_queue"] is not None:
+            values = {column.name: row[f"share_{column.name}"] for column in queue_shares.c}
+            accounts[row["share_pool"]][row["name"]] = Account(**values, stored=True)
+    return found, accounts
 
 
 async def save_accounts(

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Protocol
 
 from transcoder import settlement
 from transcoder.clock import utc_now
 from transcoder.database import Database
+from transcoder.leader import keep_leading
+from transcoder.leases import Leases
 from transcoder.lock import FolderLock
+from transcoder.nodes import NodeStore
 from transcoder.resumable import Resumable
-from transcoder.retry import RetryPolicy
+from transcoder.retry import LOST, RetryPolicy
+from transcoder.settings import Role
 from transcoder.storage import Storage
 from transcoder.sweep import Sweeper
 
 LOCK_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
+
+
+Duty = Callable[[], Awaitable[None]]
+"""Goes on until it is cancelled."""
+
+
+class Site(Protocol):
+    async def open(self, scope: AsyncExitStack) -> None:
+        """`scope` gives everything back. AlreadyRunning when another service has the folder, or the node's name."""
+
+    def shared(self, duties: Sequence[Duty]) -> Sequence[Duty]:
+        """The same duties, done by one node at a time."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +50,6 @@ class LocalSite:
     retry: RetryPolicy
 
     async def open(self, scope: AsyncExitStack) -> None:
-        """`scope` gives everything back. AlreadyRunning when another service has the folder."""
         await asyncio.to_thread(self.storage.prepare)
         lock = FolderLock(self.storage.data_dir / "service.lock")
         await lock.acquire(wait_seconds=LOCK_SECONDS)
@@ -49,3 +66,37 @@ class LocalSite:
         for job_id, status in settled:
             logger.warning("job %s was running when the service died; it is %s now", job_id, status.value)
             await self.storage.discard_job_outputs(job_id)
+
+    def shared(self, duties: Sequence[Duty]) -> Sequence[Duty]:
+        return duties
+
+
+@dataclass(frozen=True)
+class ClusterSite:
+    """A node among others, whose files stay untouched. What this one left running when it died is queued again."""
+
+    database: Database
+    storage: Storage
+    resumable: Resumable
+    nodes: NodeStore
+    leases: Leases
+    role: Role
+    prepare_engine: Callable[[Database], Awaitable[None]]
+
+    async def open(self, scope: AsyncExitStack) -> None:
+        await asyncio.to_thread(self.storage.prepare)
+        lock = FolderLock(self.storage.data_dir / f"node-{self.leases.node}.lock")
+        await lock.acquire(wait_seconds=LOCK_SECONDS)
+        scope.callback(lock.release)
+        scope.push_async_callback(self.database.close)
+        await self.database.migrate()
+        await self.prepare_engine(self.database)
+        await self.resumable.prepare()
+        await asyncio.to_thread(self.storage.clear_scratch)
+        for ended in await self.leases.give_back(LOST):
+            logger.warning("job %s was running when this node died; it is %s now", ended.ticket.job_id, ended.status)
+            await self.storage.discard_outputs(ended.ticket.job_id, ended.ticket.attempt)
+        await self.nodes.register(self.leases.node, self.role)
+
+    def shared(self, duties: Sequence[Duty]) -> Sequence[Duty]:
+        return (lambda: keep_leading(self.database, duties),)

@@ -2,7 +2,7 @@
 
 uploads/<id>                    one file each; <id>.part while it comes
 partial/<id>                    resumable uploads that are not whole yet (see `transcoder.resumable`)
-work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`
+work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`; of node X in work/X/
 work/<id>/                      scratch of a probe
 outputs/<job>/attempt-N/        what attempt N published; appears whole, by one rename, and counts once N has completed
 logs/<job>.log
@@ -36,14 +36,21 @@ class PublishedFile:
 
 
 class Storage:
-    """`fsync` is passed so that tests can let it fail."""
+    """`node`: this one's name, where several share the folder. `fsync` is passed so that tests can let it fail."""
 
     def __init__(
-        self, data_dir: Path, *, max_upload_bytes: int, min_free_bytes: int | None = None, fsync: Fsync = os.fsync
+        self,
+        data_dir: Path,
+        *,
+        max_upload_bytes: int,
+        min_free_bytes: int | None = None,
+        node: str | None = None,
+        fsync: Fsync = os.fsync,
     ) -> None:
         self.data_dir = data_dir.absolute()
+        self._node = node
         self._uploads = self.data_dir / "uploads"
-        self._work = self.data_dir / "work"
+        self._work = self.data_dir / "work" / (node or "")
         self._outputs = self.data_dir / "outputs"
         self._logs = self.data_dir / "logs"
         self._max_upload_bytes = max_upload_bytes
@@ -168,7 +175,8 @@ class Storage:
 
     def clear_scratch(self) -> None:
         """Removes scratch and half uploads of a service that died. Only before anything runs. Blocks."""
-        for path in (*self._work.iterdir(), *self._uploads.glob(f"*{PART_SUFFIX}")):
+        halves = () if self._node else self._uploads.glob(f"*{PART_SUFFIX}")
+        for path in (*self._work.iterdir(), *halves):
             remove(path)
 
     def stored_jobs(self) -> set[str]:

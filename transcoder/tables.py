@@ -178,7 +178,8 @@ nodes = Table(
     PrimaryKeyConstraint("name"),
 )
 
-# Devices of nodes. `facts`: the device as it describes itself · `slots`, `draining`: as operators set them
+# Devices of nodes. `facts`: the device as it describes itself · `slots`, `draining`: as operators set them ·
+# `condition`: as its node has it: ready, measuring, unusable, quarantined
 node_devices = Table(
     "node_devices",
     metadata,
@@ -188,6 +189,7 @@ node_devices = Table(
     Column("facts", Document, nullable=False),
     Column("slots", Integer, nullable=False),
     Column("draining", Boolean, nullable=False),
+    Column("condition", String(16), nullable=False),
     PrimaryKeyConstraint("id"),
     Index("node_devices_by_node", "node"),
 )

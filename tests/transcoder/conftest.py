@@ -1,5 +1,6 @@
 """Fixtures of these tests, each defined beside what it needs."""
 
 from tests.transcoder.fixtures_api import api, shared_api
+from tests.transcoder.postgres import cluster_url, postgres
 
-__all__ = ["api", "shared_api"]
+__all__ = ["api", "cluster_url", "postgres", "shared_api"]

@@ -17,7 +17,7 @@ StopReason = Literal["cancel", "shutdown", "lost"]
 """`lost`: another process was given the task meanwhile; whatever this one still does counts no more."""
 
 
-State = Literal["ready", "draining", "measuring", "unusable", "quarantined"]
+State = Literal["ready", "draining", "measuring", "unusable", "quarantined", "offline"]
 
 
 class DeviceState(Device):
@@ -25,7 +25,7 @@ class DeviceState(Device):
 
     busy: int
     state: State
-    """Only a ready one is given tasks. Unusable, quarantined: `problem` says why."""
+    """Only a ready one is given tasks. Unusable, quarantined: `problem` says why. Offline: its node is."""
     load: Load | None = None
     """What all processes that the service can see do on the GPU; None where it is not known."""
 

@@ -14,7 +14,8 @@ from pipelines.devices import Device
 from transcoder.admission import Claim, FreeSlots, Rules, claim, next_available
 from transcoder.clock import utc_now
 from transcoder.database import Database
-from transcoder.engine import DeviceState, RunAttempt, State, Stop, StopReason
+from transcoder.engine import DeviceState, RunAttempt, State
+from transcoder.engine.running import RunningAttempts
 from transcoder.errors import DeviceNotFound
 
 CANCEL_SECONDS = 5.0
@@ -73,13 +74,6 @@ class _Slots:
         )
 
 
-@dataclass(frozen=True)
-class _Running:
-    job_id: str
-    stop: Stop
-    done: asyncio.Task[None]
-
-
 class LocalEngine:
     """Devices in the order of preference. Only one engine may work on a database.
 
@@ -97,9 +91,8 @@ class LocalEngine:
     ) -> None:
         self._database = database
         self._tenant_running, self._live_slots = tenant_running, live_slots
-        self._run = run
         self._slots = {device.id: _Slots(device, device.slots) for device in devices}
-        self._running: dict[str, _Running] = {}
+        self._running = RunningAttempts(run, self._free)
         self._changed = asyncio.Event()
         # held while slots are promised, so that their number changes before or after, not meanwhile
         self._placing = asyncio.Lock()
@@ -115,12 +108,9 @@ class LocalEngine:
         if self._dispatcher is not None:
             # never cancelled: what it claimed, it starts, and below it is stopped in order
             await asyncio.wait({self._dispatcher})
-        await self._ended(list(self._running.values()), grace_seconds)
-        left = list(self._running.values())
-        _request(left, "shutdown")
-        await self._ended(left, STOP_SECONDS)
-        if self._running:
-            logger.error("%d attempts did not end in time; they are queued again at the next start", len(self._running))
+        left = await self._running.close(grace_seconds=grace_seconds, stop_seconds=STOP_SECONDS)
+        if left:
+            logger.error("%d attempts did not end in time; they are queued again at the next start", left)
 
     def wake(self) -> None:
         self._changed.set()
@@ -130,9 +120,8 @@ class LocalEngine:
 
     async def cancel(self, job_id: str) -> None:
         async with self._placing:
-            running = [running for running in self._running.values() if running.job_id == job_id]
-        _request(running, "cancel")
-        await self._ended(running, CANCEL_SECONDS)
+            running = self._running.of_job(job_id)
+        await self._running.stop(running, "cancel", wait_seconds=CANCEL_SECONDS)
 
     def devices(self) -> tuple[DeviceState, ...]:
         return tuple(slots.state for slots in self._slots.values())
@@ -198,24 +187,9 @@ class LocalEngine:
         return None if following is None else max(0.0, (following - utc_now()).total_seconds())
 
     def _start(self, claimed: Claim) -> None:
-        stop = Stop()
         self._slots[claimed.device.id].hold(claimed, 1)
-        task = asyncio.create_task(self._run_one(claimed, stop), name=f"attempt {claimed.task_id}/{claimed.attempt}")
-        self._running[claimed.task_id] = _Running(claimed.job_id, stop, task)
+        self._running.start(claimed)
 
-    async def _run_one(self, claimed: Claim, stop: Stop) -> None:
-        try:
-            await self._run(claimed, stop)
-        finally:
-            del self._running[claimed.task_id]
-            self._slots[claimed.device.id].hold(claimed, -1)
-            self.wake()
-
-    async def _ended(self, running: Sequence[_Running], seconds: float) -> None:
-        if running:
-            await asyncio.wait({each.done for each in running}, timeout=seconds)
-
-
-def _request(running: Sequence[_Running], reason: StopReason) -> None:
-    for each in running:
-        each.stop.request(reason)
+    def _free(self, claimed: Claim) -> None:
+        self._slots[claimed.device.id].hold(claimed, -1)
+        self.wake()

@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("facts", DOCUMENT, nullable=False),
         sa.Column("slots", sa.Integer(), nullable=False),
         sa.Column("draining", sa.Boolean(), nullable=False),
+        sa.Column("condition", sa.String(16), nullable=False),
         sa.PrimaryKeyConstraint("id", name="node_devices_pkey"),
         sa.ForeignKeyConstraint(["node"], ["nodes.name"], name="node_devices_node_fkey", ondelete="CASCADE"),
     )

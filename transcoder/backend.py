@@ -1,0 +1,83 @@
+"""What depends on the database: alone on SQLite, or one node of many on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.devices import Device
+from transcoder.database import Database
+from transcoder.engine import Engine, RunAttempt
+from transcoder.engine.local import LocalEngine
+from transcoder.errors import ServiceUnavailable
+from transcoder.leases import Ended, Leases
+from transcoder.news import News
+from transcoder.nodes import NodeStore
+from transcoder.resumable import Resumable
+from transcoder.retry import RetryPolicy
+from transcoder.settings import Settings
+from transcoder.sites import ClusterSite, LocalSite, Site
+from transcoder.storage import Storage
+from transcoder.sweep import Sweeper
+
+ALIVE_IN_LEASE = 2
+"""A node is not given anything after so large a part of a lease without a beat."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`nodes`: None where there is only this process."""
+
+    engine: Engine
+    site: Site
+    nodes: NodeStore | None = None
+
+
+@dataclass(frozen=True)
+class AfterLoss:
+    """Tidies up after attempts of other nodes that were taken away, and tells."""
+
+    storage: Storage
+    news: News
+
+    async def __call__(self, ended: Ended) -> None:
+        await self.storage.discard_outputs(ended.ticket.job_id, ended.ticket.attempt)
+        tell = self.news.job_ended if ended.status.ended else self.news.job_changed
+        await tell(ended.ticket.job_id, ended.tenant, attempt=True)
+
+
+def backend_for(
+    settings: Settings,
+    database: Database,
+    storage: Storage,
+    resumable: Resumable,
+    sweeper: Sweeper,
+    retry: RetryPolicy,
+    news: News,
+    run: RunAttempt,
+    devices: Sequence[Device],
+) -> Backend:
+    """`devices`: those of this process, in the order of preference. ServiceUnavailable without the libraries for it."""
+    tenants, live = settings.max_running_jobs, settings.reserve_live
+    if not settings.clustered:
+        engine = LocalEngine(database, run, devices, tenant_running=tenants, live_slots=live)
+        return Backend(engine, LocalSite(database, storage, resumable, sweeper, retry))
+    try:
+        from transcoder.engine import delivery
+        from transcoder.engine.cluster import ClusterEngine
+    except ImportError as error:
+        raise ServiceUnavailable(f"PostgreSQL needs the extra transcoder[cluster]: {error}") from error
+    nodes = NodeStore(database, settings.lease_seconds / ALIVE_IN_LEASE)
+    leases = Leases(database, settings.node, settings.lease_seconds, retry)
+    site = ClusterSite(database, storage, resumable, nodes, leases, settings.role, delivery.prepare)
+    cluster = ClusterEngine(
+        database,
+        run,
+        devices,
+        nodes=nodes,
+        leases=leases,
+        on_ended=AfterLoss(storage, news),
+        tenant_running=tenants,
+        live_slots=live,
+    )
+    return Backend(cluster, site, nodes)
