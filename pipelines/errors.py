@@ -29,7 +29,20 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 Stage = Literal[
-    "fetch", "open", "probe", "plan", "check", "decode", "filter", "encode", "mux", "verify", "publish", "run"
+    "fetch",
+    "open",
+    "probe",
+    "plan",
+    "check",
+    "decode",
+    "filter",
+    "encode",
+    "mux",
+    "verify",
+    "publish",
+    "run",
+    "canary",
+    "stream",
 ]
 LimitCode = Literal[
     "limit_pixels", "limit_streams", "limit_duration", "limit_fps", "limit_work", "limit_output", "limit_size"

@@ -1,8 +1,8 @@
 """The fork server: a small single-threaded process that has imported the engine and forks one child per piece of work.
 
-The service talks to it over a sequenced-packet socket, one JSON object per packet. A `fork` request brings three
-descriptors: the request (a file with the task's JSON), the event pipe and the log pipe. The server alone reaps, so a
-child's number can't be taken by another process while the server may still signal it.
+The service talks to it over a sequenced-packet socket, one JSON object per packet. A `fork` request brings its
+descriptors: the request (a file with the task's JSON), the event pipe, the log pipe and perhaps a link. The server
+alone reaps, so a child's number can't be taken by another process while the server may still signal it.
 It ends, and its children with it, when the service closes the socket or dies.
 """
 
@@ -29,7 +29,8 @@ from transcoder.process import become_child, die_with_parent, ignore_stop_signal
 from transcoder.sandbox import Layers, leave_network, try_layers
 
 MAX_PACKET_BYTES = 4096
-DESCRIPTORS = 3
+DESCRIPTORS = 4
+"""At most: the request, the event pipe, the log pipe and, for some, the link."""
 _FAREWELL_SECONDS = 1.0
 
 
@@ -107,7 +108,7 @@ class ForkServer:
         return True
 
     def _fork(self, number: int, fds: list[int]) -> None:
-        request_fd, events_fd, log_fd = fds
+        request_fd, events_fd, log_fd, *link = fds
         server_pid = os.getpid()
         try:
             pid = os.fork()
@@ -115,11 +116,13 @@ class ForkServer:
             self._control.send(Reply("refused", number, error.errno or 0).packet())
             return
         if pid == 0:
-            self._run_child(server_pid, request_fd, events_fd, log_fd)
+            self._run_child(server_pid, request_fd, events_fd, log_fd, link[0] if link else None)
         self._pids[number] = pid
         self._control.send(Reply("forked", number, pid).packet())
 
-    def _run_child(self, server_pid: int, request_fd: int, events_fd: int, log_fd: int) -> NoReturn:
+    def _run_child(
+        self, server_pid: int, request_fd: int, events_fd: int, log_fd: int, link_fd: int | None
+    ) -> NoReturn:
         code = os.EX_SOFTWARE
         try:
             # Closed as objects too, lest one is finalised later and closes a number that is in use again.
@@ -127,7 +130,7 @@ class ForkServer:
             for end in (self._control, self._wake_reader, self._wake_writer):
                 end.close()
             request = _read_all(request_fd)
-            become_child(server_pid, events_fd=events_fd, log_fd=log_fd)
+            become_child(server_pid, events_fd=events_fd, log_fd=log_fd, link_fd=link_fd)
             gc.enable()
             code = self._child_main(request)
         except BaseException:

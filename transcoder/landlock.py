@@ -12,7 +12,8 @@ from pathlib import Path
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
-_PATH_BENEATH = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
+_CONNECT_TCP = 1 << 1
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -77,6 +78,10 @@ class _RulesetAttr(ctypes.Structure):
     _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
 
+class _NetPortAttr(ctypes.Structure):
+    _fields_ = [("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64)]
+
+
 class _PathBeneathAttr(ctypes.Structure):
     _pack_ = 1
     _layout_ = "ms"
@@ -89,11 +94,12 @@ def abi() -> int:
     return max(0, version)
 
 
-def restrict(grants: Iterable[Grant], *, abstract_sockets: bool = False) -> None:
+def restrict(grants: Iterable[Grant], *, abstract_sockets: bool = False, tcp_port: int | None = None) -> None:
     """From here on this thread, and all that it starts, reaches only `grants`: as far as the kernel's version goes.
 
     What is open stays open. Paths that don't exist are left out. `abstract_sockets`: those of others may be connected
-    to. OSError when it can't be done; needs `no_new_privs` or CAP_SYS_ADMIN.
+    to. `tcp_port`: the one that may be connected to, at any address. OSError when it can't be done; needs
+    `no_new_privs` or CAP_SYS_ADMIN.
     """
     version = abi()
     handled = Access(0)
@@ -113,6 +119,9 @@ def restrict(grants: Iterable[Grant], *, abstract_sockets: bool = False) -> None
         stack.callback(os.close, ruleset)
         for grant in grants:
             _add(ruleset, grant, handled)
+        if tcp_port is not None and version >= _NETWORK_SINCE:
+            rule = _NetPortAttr(allowed=_CONNECT_TCP, port=tcp_port)
+            _checked("landlock_add_rule", _ADD_RULE, ruleset, _NET_PORT, ctypes.byref(rule), 0)
         _checked("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
 
 

@@ -40,8 +40,12 @@ def ignore_stop_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def become_child(server_pid: int, *, events_fd: int, log_fd: int) -> None:
-    """Turns a fresh fork into a child of its own session that holds the two given pipes and nothing else.
+LINK_FD = 4
+"""A child's descriptor for what the service and it have to tell each other meanwhile; most have none."""
+
+
+def become_child(server_pid: int, *, events_fd: int, log_fd: int, link_fd: int | None = None) -> None:
+    """Turns a fresh fork into a child of its own session that holds the given pipes and nothing else.
 
     It dumps no core, and goes first when memory runs out.
     """
@@ -50,7 +54,7 @@ def become_child(server_pid: int, *, events_fd: int, log_fd: int) -> None:
     ignore_stop_signals()
     os.setsid()
     die_with_parent(server_pid)
-    _keep_only(events_fd, log_fd)
+    _keep_only(log_fd, log_fd, events_fd, *(() if link_fd is None else (link_fd,)))
     # A native crash leaves its stack in the log.
     faulthandler.enable(file=2)
     _lower(resource.RLIMIT_CORE, 0)
@@ -58,10 +62,11 @@ def become_child(server_pid: int, *, events_fd: int, log_fd: int) -> None:
     Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_ADJ)
 
 
-def _keep_only(events_fd: int, log_fd: int) -> None:
+def _keep_only(*fds: int) -> None:
+    """/dev/null and these, as 0, 1, 2 …"""
     null_fd = os.open(os.devnull, os.O_RDWR)
     # Moved out of the way first: a pipe may have arrived as one of the numbers that are about to be replaced.
-    kept = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in (null_fd, log_fd, log_fd, events_fd)]
+    kept = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in (null_fd, *fds)]
     for number, fd in enumerate(kept):
         os.dup2(fd, number, inheritable=False)
     os.closerange(len(kept), os.sysconf("SC_OPEN_MAX"))

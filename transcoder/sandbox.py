@@ -18,13 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from transcoder import cgroups, landlock, seccomp
+from transcoder import cgroups, landlock, loopback, seccomp
 from transcoder.landlock import DEVICE, LIST, READ, WORK, Grant
+from transcoder.loopback import leave_network
 from transcoder.process import limit_cpu, limit_data, set_no_new_privs
 
 Mode = Literal["auto", "off", "require"]
 
-_CLONE_NEWNET = 0x40000000
 _CAPABILITY_VERSION = 0x20080522
 _CAP_DAC_READ_SEARCH = 1 << 2
 """A service that runs as root may read inputs that are another user's: its children still may. Landlock names which."""
@@ -89,6 +89,8 @@ class Confinement:
     """The control group that the child joins; empty: none."""
     gpu: str | None = None
     """A render node, or an X display such as `:7`."""
+    loopback: bool = False
+    """It may connect to one port, on which it listens itself (`transcoder.loopback`)."""
 
     @property
     def display(self) -> bool:
@@ -107,6 +109,7 @@ class Confinement:
             told["cpu_seconds"],
             told["memory_group"],
             told["gpu"],
+            told["loopback"],
         )
 
 
@@ -121,6 +124,7 @@ def enter(confinement: Confinement, layers: Layers) -> None:
     if layers == Layers():
         return
     set_no_new_privs()
+    port = loopback.listen(private=layers.network_namespace) if confinement.loopback else None
     if layers.no_capabilities:
         _drop_capabilities()
     if layers.landlock:
@@ -132,15 +136,11 @@ def enter(confinement: Confinement, layers: Layers) -> None:
                 *_gpu_grants(confinement),
             ),
             abstract_sockets=confinement.display,
+            tcp_port=port,
         )
     # last, as it may refuse what the other layers need
     if layers.seccomp:
-        seccomp.install(local_sockets=confinement.display)
-
-
-def leave_network() -> bool:
-    """Moves this process, and those that it will start, to a network without interfaces; False if it may not."""
-    return bool(_libc.unshare(_CLONE_NEWNET) == 0)
+        seccomp.install(local_sockets=confinement.display, tcp_sockets=confinement.loopback)
 
 
 def try_layers(*, network_namespace: bool) -> Layers:

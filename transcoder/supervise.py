@@ -114,7 +114,8 @@ class Supervisor:
                 request_fd = _request_file(task, _confinement(task, self._sandbox, group), handed_over)
                 events, events_fd = await _open_pipe(readers, handed_over)
                 log_reader, log_fd = await _open_pipe(readers, handed_over)
-                server, fork = await self._fork((request_fd, events_fd, log_fd))
+                link = () if task.link_fd is None else (task.link_fd,)
+                server, fork = await self._fork((request_fd, events_fd, log_fd, *link))
             log = asyncio.create_task(self._job_log(task, tell).copy(log_reader))
             async with self._ending(server, fork, log):
                 message = await Watch(task, fork.pid.result(), tell).last_message(events, log, cancel)
@@ -144,7 +145,7 @@ class Supervisor:
             raise SandboxMissing(f"children can't be confined: there is no {' and no '.join(missing)}", missing=missing)
         return server
 
-    async def _fork(self, descriptors: tuple[int, int, int]) -> tuple[ForkServerProcess, Fork]:
+    async def _fork(self, descriptors: tuple[int, ...]) -> tuple[ForkServerProcess, Fork]:
         server = await self._running_server()
         try:
             return server, await server.fork(descriptors)
@@ -229,10 +230,20 @@ def _confinement(task: ChildTask, policy: SandboxPolicy, group: Group | None) ->
         readable=tuple(map(str, task.readable)),
         writable=tuple(map(str, task.writable)),
         gpu=task.gpu,
+        loopback=task.loopback,
         memory_bytes=policy.memory_bytes,
-        cpu_seconds=math.ceil(task.deadline_seconds) * (os.cpu_count() or 1) + _SPARE_CPU_SECONDS,
+        cpu_seconds=0
+        if math.isinf(task.deadline_seconds)
+        else math.ceil(task.deadline_seconds) * (os.cpu_count() or 1) + _SPARE_CPU_SECONDS,
         memory_group="" if group is None else str(group.path),
     )
+
+
+def _cpu_seconds(deadline_seconds: float) -> int:
+    """0, which is no limit, for what has no deadline."""
+    if math.isinf(deadline_seconds):
+        return 0
+    return math.ceil(deadline_seconds) * (os.cpu_count() or 1) + _SPARE_CPU_SECONDS
 
 
 def _ignore(event: ChildEvent) -> None:

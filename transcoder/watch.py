@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ _PROGRESS_SECONDS = 0.1
 _MAX_WARNINGS = 1000
 _STALL_CHECKS = 4
 
-Op = Literal["probe", "plan", "run", "check", "canary"]
+Op = Literal["probe", "plan", "run", "check", "canary", "stream"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class ChildTask:
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     gpu: str | None = None
+    link_fd: int | None = None
+    """A descriptor that the child gets, over which it talks with whoever gave the task; it stays the caller's too."""
+    loopback: bool = False
+    """Whether it may connect to itself (`transcoder.loopback`)."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Watch:
 
     def _progress(self, data: dict[str, Any]) -> None:
         now = self._loop.time()
-        position = tuple(data.get(name) for name in ("frames", "out_time", "bytes"))
+        position = tuple(data.get(name) for name in ("frames", "out_time", "bytes", "beat"))
         if position != self._position:
             self._position, self._moved = position, now
         self._held_progress = ChildEvent("progress", data)
@@ -140,12 +145,12 @@ class Watch:
             self._on_event(self._held_progress)
             self._held_progress = None
 
-    def _patience_seconds(self) -> float:
-        """Until the next check of the time."""
+    def _patience_seconds(self) -> float | None:
+        """Until the next check of the time; None: there is none."""
         remaining = self._started + self._task.deadline_seconds - self._loop.time()
         if self._task.stall_seconds is not None:
             remaining = min(remaining, self._task.stall_seconds / _STALL_CHECKS)
-        return max(0.0, remaining)
+        return None if math.isinf(remaining) else max(0.0, remaining)
 
     def _check_time(self) -> None:
         now, task = self._loop.time(), self._task
