@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -195,3 +198,25 @@ async def test_hardware_policy_fails_rather_than_fall_back(tmp_path: Path, rig: 
         assert (job.status, set(devices_of(job))) == (JobStatus.FAILED, {A})
         assert job.error is not None
         assert (job.error.code, job.error.stage) == ("device_fault", "encode")
+
+
+@pytest.fixture
+def display() -> Generator[str, None, None]:
+    """An X server of this test's own."""
+    if shutil.which("Xvfb") is None:
+        pytest.skip("there is no Xvfb")
+    read, write = os.pipe()
+    with subprocess.Popen(["Xvfb", "-displayfd", str(write), "-nolisten", "tcp"], pass_fds=(write,)) as server:
+        os.close(write)
+        with os.fdopen(read) as told:
+            yield f":{told.readline().strip()}"
+        server.kill()
+
+
+async def test_children_in_the_sandbox_reach_an_x_display(tmp_path: Path, rig: Rig, clip: Path, display: str) -> None:
+    settings = settings_for(tmp_path, media_roots=(clip.parent,), sandbox="auto")
+    async with Service(settings, devices=[gpu(id=f"display-{display}", path=display)]) as service:
+        if service.supervisor.layers.missing:
+            pytest.skip("the kernel confines no children")
+        job = await run(service, clip, device={"policy": "hardware"})
+        assert (job.status, codes(job), way(job)) == (JobStatus.COMPLETED, [], WHOLE)
