@@ -107,6 +107,9 @@ def submit(
         if source is not None:
             clip = (body.get("input") or {}).get("clip")
             body["input"] = _sent(client, source) | ({"clip": clip} if clip else {})
+            if not is_url(source):
+                # an upload is an id: this is what the page and lists call it
+                body["metadata"] = {"file": Path(source).name[-255:]} | (body.get("metadata") or {})
         if "input" not in body:
             raise CommandError("invalid_request", "say what to transcode: IN, or --spec with an input")
         job = client.submit(body)

@@ -86,8 +86,10 @@ function shell(now) {
         <a href="/docs">API</a>
       </nav>
       <div class="tools">
-        <span class="live ${now.live ? "on" : ""}" title=${now.live ? "connected: what happens is shown at once" : "not connected"}>
-          ${now.live ? "live" : "offline"}</span>
+        ${now.live === null
+          ? nothing
+          : html`<span class="live ${now.live ? "on" : ""}" title=${now.live ? "connected: what happens is shown at once" : "not connected"}>
+              ${now.live ? "live" : "offline"}</span>`}
         <button class="plain" @click=${() => setTheme(THEMES[theme])} aria-label="Colours: ${theme}" title="Colours: ${theme}">
           ${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</button>
         ${now.key ? html`<button class="plain" @click=${logout}>Log out</button>` : nothing}

@@ -15,7 +15,7 @@ function rendition(output, track) {
   if (track.kind === "copy") return [[`copy ${track.media}`, track.codec, null, track.reason]];
   if (track.kind !== "video") return [[`encode ${track.kind}`, track.encoder, track.placement ?? "software", track.reason]];
   const what = `${track.encoder}, ${track.width}×${track.height}`;
-  const scaled = track.filters.length ? [["filter", output.name, track.filter_placement, ""]] : [];
+  const scaled = track.filters.length ? [["filter", track.filters.map((filter) => filter.kind ?? filter.name).join(", "), track.filter_placement, ""]] : [];
   return [...scaled, ["encode video", what, track.placement, track.reason]];
 }
 

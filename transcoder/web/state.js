@@ -6,7 +6,8 @@ export const state = {
   key: sessionStorage.getItem("transcoder.key"),
   needsKey: false,
   route: { name: "jobs", parts: [] },
-  live: false,
+  /** Whether news come; null where none are waited for. */
+  live: null,
   jobs: { items: [], next: null, loaded: false, status: "", failure: null },
   job: null,
   upload: null,

@@ -23,7 +23,7 @@ export function enter([id], signal) {
     opened: () => update((now) => (now.live = true)),
     lost: () => update((now) => (now.live = false)),
   });
-  signal.addEventListener("abort", () => (state.live = false));
+  signal.addEventListener("abort", () => (state.live = null));
 }
 
 async function load(shown, signal) {
@@ -50,8 +50,9 @@ function hear(shown, { name, data }) {
   }[name];
   if (!heard) return;
   update((now) => {
-    now.live = !ENDED.has(shown.value?.status);
     heard();
+    // nothing more happens to a job that ended: neither live nor offline
+    now.live = ENDED.has(shown.value?.status) ? null : true;
   });
   if (name === "status" && ENDED.has(data.status)) {
     document.getElementById("said").textContent = `The job is ${data.status}.`;
@@ -100,10 +101,10 @@ function player(shown) {
 
 const fileRow = (shown) => (file) => html`<tr>
   <td>${file.path}</td><td class="number">${format.bytes(file.size)}</td>
-  <td class="acts">
+  <td><span class="acts">
     ${PLAYABLE.test(file.content_type) ? html`<button class="small" @click=${() => play(shown, file)} aria-label="Play ${file.path}">Play</button>` : nothing}
     <button class="small" @click=${() => save(shown, file)} aria-label="Save ${file.path}">Save</button>
-  </td></tr>`;
+  </span></td></tr>`;
 
 function outputs(shown) {
   const all = files(shown.value);

@@ -11,7 +11,7 @@ export function enter(parts, signal) {
     opened: () => (update((now) => (now.live = true)), load()),
     lost: () => update((now) => (now.live = false)),
   });
-  signal.addEventListener("abort", () => (state.live = false));
+  signal.addEventListener("abort", () => (state.live = null));
 }
 
 async function load() {
