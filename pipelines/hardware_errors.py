@@ -12,7 +12,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ from pipelines.errors import DeviceError, DeviceFault, DeviceLost, DeviceOutOfMe
 
 KEPT_LINES = 16
 """About what FFmpeg says of one failure."""
+
+CATCH_UP_SECONDS = 2.0
 
 _NOISE = re.compile(r"vaGetDriverNames|Last message repeated|frames left in the queue on closing")
 _PREFIX = re.compile(r"^\[(\S+) @ 0x[0-9a-f]+\] ")
@@ -50,8 +52,9 @@ class Words:
     def stop(self) -> None:
         os.dup2(self._stderr, 2)
         os.close(self._writer)
-        self._thread.join()
-        os.close(self._reader)
+        self._thread.join(CATCH_UP_SECONDS)
+        if not self._thread.is_alive():  # a process that was started meanwhile may still have the other end
+            os.close(self._reader)
         os.close(self._stderr)
 
     def last(self) -> list[str]:
@@ -66,7 +69,8 @@ class Words:
         while chunk := os.read(self._reader, 65_536):
             marked = self._mark in chunk
             chunk = chunk.replace(self._mark, b"")
-            os.write(self._stderr, chunk)
+            with suppress(OSError):  # who reads it may be gone; whoever writes must never wait for that
+                os.write(self._stderr, chunk)
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
                 text = _PREFIX.sub("", line.decode(errors="replace")).strip()
@@ -74,9 +78,6 @@ class Words:
                     self._lines.append(text)
             if marked:
                 self._caught_up.set()
-
-
-CATCH_UP_SECONDS = 2.0
 
 
 @contextmanager

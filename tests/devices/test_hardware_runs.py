@@ -7,11 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+import av
 import numpy as np
 import pytest
 
-from pipelines import hardware
-from pipelines.rate_control import Cbr, Cqp, Crf, RateControl, Vbr
+from pipelines import hardware, hardware_encoders
+from pipelines.rate_control import Cbr, Cqp, Crf, Icq, RateControl, Vbr
 from pipelines.source import Colour
 from tests.devices.gpu_plans import FULL, SOFTWARE, Places, go, made
 from tests.fields import STEP, flagged, woven
@@ -234,3 +235,22 @@ def test_variable_times_are_exact(tmp_path: Path, rig: Rig) -> None:
     )
     assert gpu.times == cpu.times
     assert len(gpu.frames) == len(times)
+
+
+@pytest.mark.parametrize("encoder", sorted(hardware_encoders.API_OF))
+def test_every_option_of_the_tables_is_one_that_ffmpeg_knows(encoder: str) -> None:
+    """QSV's too, though its encoders open on Intel's own hardware alone."""
+    known = av.CodecContext.create(encoder, "w").supported_options
+    names = {option.name for option in (*known.generic, *known.private)}
+    modes: list[RateControl] = [Cqp(qp=20)]
+    if not encoder.startswith("mjpeg"):
+        modes += [
+            Crf(crf=20),
+            Crf(crf=20, maxrate=200_000),
+            Icq(quality=20),
+            Vbr(bitrate=100_000),
+            Cbr(bitrate=100_000),
+        ]
+    for mode in modes:
+        for speed in ("ultrafast", "medium", "veryslow"):
+            assert set(hardware_encoders.encoder_options(encoder, mode, speed, 50, Colour())) <= names
