@@ -21,7 +21,7 @@ DEVICE = software_device(1)
 
 
 def rung(height: int, **options: Any) -> dict[str, Any]:
-    return {"height": height, "speed": "ultrafast", **options}
+    return {"height": height, "speed": "ultrafast"} | options
 
 
 def make_ladder(source: Path, folder: Path, output: dict[str, Any], **job: Any) -> Result:

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 import av
 
 from pipelines.errors import VerifyFailed
-from pipelines.packaging.layout import DASH_NAME, HLS_NAME, IFRAMES_NAME, OFFSET_SECONDS, Packaging, TrackLayout
+from pipelines.packaging.layout import DASH_NAME, HLS_NAME, IFRAMES_NAME, Packaging, TrackLayout
 from pipelines.packaging.mp4 import Fragment, boxes, parse, track_timescale
-from pipelines.packaging.ts import PACKET_BYTES
+from pipelines.packaging.ts import OFFSET_SECONDS, PACKET_BYTES
 from pipelines.rendition import OutputPlan
 from pipelines.result import OutputResult
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil
 from xml.etree import ElementTree as ET
 
-from pipelines.packaging.layout import OFFSET_SECONDS, Packaging
+from pipelines.packaging.layout import Packaging
 from pipelines.packaging.m3u8 import decimal, uri
 from pipelines.packaging.segments import Segment
 from pipelines.packaging.tracks import Track, common_target, of_kind
@@ -149,7 +149,7 @@ def _add_template(representation: ET.Element, track: Track) -> None:
         representation,
         "SegmentTemplate",
         {
-            **_clock(track),
+            "timescale": str(track.timescale),
             "initialization": f"{folder}/{track.init_path}",
             "media": f"{folder}/$Number%05d$.m4s",
             "startNumber": "1",
@@ -161,18 +161,11 @@ def _add_template(representation: ET.Element, track: Track) -> None:
 def _add_list(representation: ET.Element, track: Track) -> None:
     assert track.init_path is not None
     ET.SubElement(representation, "BaseURL").text = uri(track.path(track.init_path))
-    listed = ET.SubElement(representation, "SegmentList", _clock(track))
+    listed = ET.SubElement(representation, "SegmentList", {"timescale": str(track.timescale)})
     ET.SubElement(listed, "Initialization", {"range": _range(0, track.init_size)})
     _add_timeline(listed, track)
     for segment in track.segments:
         ET.SubElement(listed, "SegmentURL", {"mediaRange": _range(segment.offset, segment.size)})
-
-
-def _clock(track: Track) -> dict[str, str]:
-    return {
-        "timescale": str(track.timescale),
-        "presentationTimeOffset": str(OFFSET_SECONDS * track.timescale),
-    }
 
 
 def _range(offset: int, size: int) -> str:
@@ -193,7 +186,7 @@ def _add_timeline(parent: ET.Element, track: Track) -> None:
 def _runs(segments: Sequence[Segment], timescale: int) -> Iterator[tuple[int | None, int, int]]:
     """Start of the first, and length and repetitions of each run of equal ones, in ticks without gaps."""
     seconds = [*(segment.begin for segment in segments), segments[-1].end]
-    times = [round((time + OFFSET_SECONDS) * timescale) for time in seconds]
+    times = [round(time * timescale) for time in seconds]
     lengths = [after - before for before, after in pairwise(times)]
     at = 0
     while at < len(lengths):

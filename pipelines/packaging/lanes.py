@@ -12,11 +12,9 @@ from typing import Any
 import av
 from av.packet import Packet
 
-from pipelines.errors import OutputFailed
 from pipelines.mux import MUX_ERRORS, Writer, output_error
 from pipelines.packaging.codecs import codec_string
-from pipelines.packaging.layout import OFFSET_SECONDS
-from pipelines.packaging.mp4 import Fragment, Mp4Stream, decoder_config, joined, sample_entry
+from pipelines.packaging.mp4 import Fragment, Mp4Stream, decoder_config, joined, sample_entry, with_edit_list
 from pipelines.packaging.segments import Assembled, Segment, Segmenter, SegmentFiles
 from pipelines.packaging.ts import MUXER_OPTIONS, TsPiece, TsTables
 from pipelines.rendition import OutputPlan
@@ -97,26 +95,34 @@ class Lane(Writer):
 
 @dataclass(frozen=True)
 class _Mp4Piece:
+    """A fragment. `delay`: ticks that pictures are shown after what their times say, as the edit list tells players."""
+
     fragment: Fragment
     timescale: int
+    delay: int
     cuttable: bool = True
 
     @property
     def begin(self) -> Fraction:
-        return Fraction(self.fragment.begin, self.timescale) - OFFSET_SECONDS
+        return Fraction(self.fragment.begin - self.delay, self.timescale)
 
     @property
     def end(self) -> Fraction:
-        return Fraction(self.fragment.end, self.timescale) - OFFSET_SECONDS
+        return Fraction(self.fragment.end - self.delay, self.timescale)
 
 
 class Mp4Lane(Lane):
-    """Fragmented MP4 (CMAF) without edit lists: times are put into the fragments themselves."""
+    """Fragmented MP4 (CMAF). The first decode time is that at which the track begins.
+
+    Pictures that are reordered are shown later than that says, and an edit list takes back by how much. Players that
+    look at decode times only, and those that look at all, both find the beginning where it is.
+    """
 
     def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
         self._stream = Mp4Stream()
         self._origin: Fraction | None = None
         self._shift: int | None = None
+        self._delay = 0
         self._last: _Mp4Piece | None = None
         self._segmenter = Segmenter(seconds, files, _join_sound if sound else _chain)
         super().__init__(plan, folder, files, sound=sound)
@@ -140,9 +146,8 @@ class Mp4Lane(Lane):
     def _feed(self) -> None:
         for fragment in self._stream.feed(self._sink.take()):
             if self._shift is None:
-                self.written.write_init(self._stream.init)
-                self._shift = self._first_shift(fragment)
-            self._last = _Mp4Piece(fragment.moved(self._shift), self._stream.timescale)
+                self._first(fragment)
+            self._last = _Mp4Piece(fragment.moved(self._shift or 0), self._stream.timescale, self._delay)
             self._segmenter.add(self._last)
 
     def _finish(self) -> None:
@@ -150,15 +155,12 @@ class Mp4Lane(Lane):
         if self._last is not None:
             self._segmenter.finish(self._last.end)
 
-    def _first_shift(self, first: Fragment) -> int:
-        """Ticks from the muxer's times, whose first decode time is 0, to those of the segments."""
+    def _first(self, first: Fragment) -> None:
+        """The muxer's first decode time is 0."""
         assert self._origin is not None
-        begin = max(self._origin, Fraction(0)) + OFFSET_SECONDS
-        shift = round(begin * self._stream.timescale) - first.begin
-        if first.decode_time + shift < 0:
-            message = f"pictures are decoded more than {OFFSET_SECONDS} s before they are shown"
-            raise OutputFailed(message, stage="mux", path=self.plan.path)
-        return shift
+        self._shift = round(max(self._origin, Fraction(0)) * self._stream.timescale) - first.decode_time
+        self._delay = first.samples[0].offset
+        self.written.write_init(with_edit_list(self._stream.init, self._delay))
 
 
 def _chain(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:

@@ -15,10 +15,6 @@ VideoRange = Literal["SDR", "HLG", "PQ"]
 HLS_NAME = "index.m3u8"
 IFRAMES_NAME = "iframes.m3u8"
 DASH_NAME = "manifest.mpd"
-OFFSET_SECONDS = 10
-"""Where the clock in the segments starts. Pictures that are reordered are decoded before the first one is shown, and a
-decode time can't be below zero; edit lists and negative offsets say so too, but not to all players."""
-
 MANIFEST_NAMES: dict[Manifest, str] = {"hls": HLS_NAME, "dash": DASH_NAME}
 
 RANGES: dict[str | None, VideoRange] = {"smpte2084": "PQ", "arib-std-b67": "HLG"}

@@ -228,6 +228,19 @@ def _box(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I4s", 8 + len(body), kind) + body
 
 
+def with_edit_list(init: bytes, media_time: int) -> bytes:
+    """An init section whose track is shown from `media_time` on (in its own ticks)."""
+    if media_time <= 0:
+        return init
+    moov, trak, tkhd = (find(init, *path) for path in ((b"moov",), (b"moov", b"trak"), (b"moov", b"trak", b"tkhd")))
+    # one entry, version 1: duration 0 (to the end), media time, rate 1
+    edts = _box(b"edts", _box(b"elst", struct.pack(">IIQqI", 1 << 24, 1, 0, media_time, 1 << 16)))
+    data = bytearray(init)
+    for parent in (moov, trak):
+        struct.pack_into(">I", data, parent.begin - 8, parent.end - parent.begin + 8 + len(edts))
+    return bytes(data[: tkhd.end]) + edts + bytes(data[tkhd.end :])
+
+
 def track_timescale(init: bytes) -> int:
     mdhd = find(init, b"moov", b"trak", b"mdia", b"mdhd")
     (timescale,) = struct.unpack_from(">I", init, mdhd.begin + (20 if init[mdhd.begin] else 12))

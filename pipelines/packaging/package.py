@@ -11,9 +11,10 @@ from pipelines.mux import MUX_ERRORS, Writer, output_error
 from pipelines.packaging import dash, hls
 from pipelines.packaging.cue_lane import CueLane
 from pipelines.packaging.lanes import LANES, Lane, Mp4Lane
-from pipelines.packaging.layout import DASH_NAME, OFFSET_SECONDS, Packaging
+from pipelines.packaging.layout import DASH_NAME, Packaging
 from pipelines.packaging.segments import SegmentFiles
 from pipelines.packaging.tracks import Track
+from pipelines.packaging.ts import OFFSET_SECONDS
 from pipelines.rendition import OutputPlan
 from pipelines.source import Chapter
 
@@ -134,7 +135,8 @@ class Package:
 
     def _clock(self) -> str:
         """Where the subtitles' zero lies on the clock of the pictures (RFC 8216, 3.5)."""
-        return f"X-TIMESTAMP-MAP=MPEGTS:{OFFSET_SECONDS * TS_CLOCK},LOCAL:00:00:00.000"
+        offset = OFFSET_SECONDS if self.packaging.segment_format == "ts" else 0
+        return f"X-TIMESTAMP-MAP=MPEGTS:{offset * TS_CLOCK},LOCAL:00:00:00.000"
 
     def __enter__(self) -> Package:
         return self

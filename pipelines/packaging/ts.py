@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pipelines.packaging.layout import OFFSET_SECONDS
 from pipelines.packaging.segments import Assembled
 
 PACKET_BYTES = 188
+OFFSET_SECONDS = 10
+"""Where the clock of transport streams starts: pictures that are reordered are decoded before the first one is shown,
+and no decode time is below zero."""
 PAT_PID, SDT_PID, PMT_PID = 0, 17, 0x1000
 MUXER_OPTIONS = {
     "flush_packets": "1",

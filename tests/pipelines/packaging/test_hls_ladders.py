@@ -104,7 +104,7 @@ def test_subtitles_are_segments_on_the_clock_of_the_pictures(ladder: Multivarian
     assert ["First" in text for text in texts] == [True, True, False, False]
     assert ["a --&gt; b" in text for text in texts] == [False, True, True, True]
     clock = starts(ladder.variants[0][1])[0] * 90_000
-    assert clock == 900_000
+    assert clock == (900_000 if form(ladder.variants[0][1]) == "mpegts" else 0)
     assert all(f"X-TIMESTAMP-MAP=MPEGTS:{clock},LOCAL:00:00:00.000" in text for text in texts)
 
 
@@ -123,14 +123,14 @@ RATES = {
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 def test_cuts_are_the_first_pictures_of_each_cell_at_any_rate(tmp_path: Path, rate: str, codec: str) -> None:
     path = make_video(tmp_path / "in.mp4", size=(128, 72), seconds=6, audio=(), **RATES[rate])
-    rungs = [rung(72, codec=codec), rung(48, codec=codec, rate_control={"mode": "crf", "crf": 40})]
+    rungs = [rung(72, codec=codec), rung(48, codec=codec, speed="veryfast", rate_control={"mode": "crf", "crf": 40})]
     make_ladder(path, tmp_path, {"type": "hls", "segment_seconds": 2, "video": rungs})
     ladder = check_multivariant(tmp_path / "output" / "index.m3u8")
     times = decode_video(path).times
     expected = [next(t - times[0] for t in times if t - times[0] >= 2 * cell) for cell in range(3)]
     for _, media in ladder.variants:
-        cuts = [start - 10 for start in starts(media)]
-        assert [abs(a - b) < Fraction(1, 1000) for a, b in zip(cuts, expected, strict=True)] == [True] * 3
+        pairs = zip(starts(media), expected, strict=True)
+        assert all(abs(found - wanted) < Fraction(1, 1000) for found, wanted in pairs)
 
 
 @pytest.mark.parametrize("kind", ["fmp4", "ts"])
@@ -154,11 +154,11 @@ def test_sound_alone_is_a_variant_of_its_own(source: Path, tmp_path: Path) -> No
     assert [each["LANGUAGE"] for each, _ in ladder.alternatives] == ["en", "fr"]
 
 
-def test_a_clip_begins_where_all_ladders_do(source: Path, tmp_path: Path) -> None:
+def test_a_clip_begins_at_zero(source: Path, tmp_path: Path) -> None:
     output = {"type": "hls", "segment_seconds": 2, "video": [rung(90)]}
     make_ladder(source, tmp_path, output, input={"clip": {"start": 1.5, "end": 5}})
     ladder = check_multivariant(tmp_path / "output" / "index.m3u8")
     _, media = ladder.variants[0]
     # the picture on screen at 1.5 s, and the first one after 3.5 s
-    assert starts(media) == [10, Fraction("12.02")]
+    assert starts(media) == [0, Fraction("2.02")]
     assert media.seconds == Fraction(7, 2)
