@@ -67,7 +67,7 @@ async def test_result_that_comes_in_time_is_sent_also_to_the_impatient(api: Api)
 
 async def test_client_that_leaves_takes_its_job_along(api: Api) -> None:
     api.executor.gate.clear()
-    reader, writer = await api.connect()
+    _, writer = await api.connect()
     writer.write(f"PUT {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\nmedia".encode())
     await api.executor.running.wait()
     job_id = str((await only_job(api))["id"])
