@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import av
-import numpy as np
-from av.video.frame import VideoFrame
 
 from pipelines.devices import Device, Stage
 from pipelines.encoders import SOFTWARE_ENCODERS
 from pipelines.errors import DeviceFault, DeviceUnsupported
+from pipelines.graph import Chain
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.rendition import Plan, VideoRendition
@@ -84,16 +83,16 @@ def fly(canary: Canary, device: Device, folder: Path, limits: Limits) -> CanaryR
 
 def _codecs(canary: Canary, device: Device) -> tuple[str | None, str | None]:
     """Of the clip and of what is made of it."""
-    depths = {c.codec: c.bit_depth for c in reversed(device.capabilities) if c.direction == "encode"}
+    encodable = [c.codec for c in device.capabilities if c.direction == "encode" and c.bit_depth == 8]
     decodable = [c.codec for c in device.capabilities if c.direction == "decode"]
-    target = canary.codec if canary.stage == "encode" else next((c for c in depths if depths[c] == 8), None)
+    target = canary.codec if canary.stage == "encode" else next(iter(encodable), None)
     if canary.stage in ("decode", "filter"):
         return canary.codec, target
     return ("h264" if "h264" in decodable or not decodable else decodable[0]), target
 
 
 def _make(path: Path, codec: str, bit_depth: int) -> bool:
-    """Writes a clip of moving stripes; False where this build has no encoder for it."""
+    """Writes a clip of a test picture; False where this build has no encoder for it."""
     encoder = _MAKERS.get(codec)
     pixel_format = _FORMATS.get(codec, {8: "yuv420p", 10: "yuv420p10le"}).get(bit_depth)
     if encoder is None or pixel_format is None:
@@ -109,11 +108,10 @@ def _make(path: Path, codec: str, bit_depth: int) -> bool:
             encoder, rate=Fraction(RATE), width=WIDTH, height=HEIGHT, options=dict(_FAST.get(encoder, {}))
         )
         stream.pix_fmt = pixel_format
-        stripes = np.arange(WIDTH, dtype=np.uint16) % 64
+        source = {"size": f"{WIDTH}x{HEIGHT}", "rate": str(RATE)}
+        pictures = Chain(("testsrc2", source), [("format", {"pix_fmts": pixel_format})], "buffersink")
         for number in range(FRAMES):
-            line = (np.roll(stripes, 4 * number) * 3 + number).astype(np.uint8)
-            picture = np.repeat(np.tile(line, (HEIGHT, 1))[:, :, None], 3, axis=2)
-            frame = VideoFrame.from_ndarray(picture, format="rgb24").reformat(format=pixel_format)
+            frame = pictures.pull()
             frame.pts = number
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

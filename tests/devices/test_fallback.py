@@ -135,6 +135,7 @@ async def test_all_that_fails_ends_in_software_and_the_next_job_is_whole(tmp_pat
         assert (devices_of(following), way(following)) == ([A], WHOLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rules", "code"), [("crash:encode:5", "crashed"), ("hang:encode:5", "stalled")])
 async def test_driver_that_crashes_or_hangs_costs_one_attempt_and_is_tested(
     tmp_path: Path, rig: Rig, clip: Path, rules: str, code: str
@@ -153,6 +154,7 @@ async def test_driver_that_crashes_or_hangs_costs_one_attempt_and_is_tested(
         assert devices_of(await run(service, clip)) == [A]
 
 
+@pytest.mark.slow
 async def test_breaker_opens_and_its_canary_closes_it(tmp_path: Path, rig: Rig, clip: Path) -> None:
     rig.fail("renderD128", "decode:*")
     async with running(tmp_path, rig, clip, gpus=1, canary_pause_seconds=0.5) as service:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from pipelines.errors import UnsupportedSpec
 from pipelines.presets import Preset
@@ -18,10 +18,10 @@ from pipelines.spec import (
     AudioSpec,
     CopyOutput,
     FileOutput,
-    Output,
     Rung,
     SubtitleSpec,
 )
+from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder
 from transcoder.cli.choices import Choices
 from transcoder.cli.failures import CommandError
 from transcoder.cli.values import SUFFIXES
@@ -32,7 +32,7 @@ CONTAINERS: dict[str, str] = {suffix: suffix.removeprefix(".") for suffix in SUF
 FOLLOWED_BY_COPY = ("--copy", "--start", "--end")
 COPY_FORMATS = (*VIDEO_CODECS, "m4a")
 
-_OUTPUT: TypeAdapter[FileOutput] = TypeAdapter(Output)
+_OUTPUT: TypeAdapter[FileOutput] = TypeAdapter(Annotated[FileOutput, Field(discriminator="type")])
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,12 @@ def _single(preset: Preset) -> FileOutput:
             "unsupported",
             f"preset {preset.name} makes {len(preset.outputs)} files and `run` writes one: use `jobs submit`",
         )
-    return preset.outputs[0]
+    (output,) = preset.outputs
+    if isinstance(output, HlsLadder | DashLadder | CmafLadder):
+        raise CommandError(
+            "unsupported", f"preset {preset.name} makes a {output.type} ladder and `run` one file: use `jobs submit`"
+        )
+    return output
 
 
 def _copied(container: str) -> FileOutput:
