@@ -38,7 +38,7 @@ class Words:
         self._reader, self._writer = os.pipe()
         self._stderr = os.dup(2)
         self._caught_up = threading.Event()
-        self._mark = f"\x01{os.getpid()}\n".encode()
+        self._mark = f"\x01{os.getpid()}".encode()
         self._thread = threading.Thread(target=self._pump, daemon=True, name="Words")
 
     def start(self) -> None:
@@ -55,29 +55,33 @@ class Words:
         self._thread.join(CATCH_UP_SECONDS)
         if not self._thread.is_alive():  # a process that was started meanwhile may still have the other end
             os.close(self._reader)
-        os.close(self._stderr)
+            os.close(self._stderr)
 
     def last(self) -> list[str]:
         """The last lines, of whatever thread."""
         self._caught_up.clear()
-        os.write(self._writer, self._mark)
+        os.write(self._writer, self._mark + b"\n")
         self._caught_up.wait(CATCH_UP_SECONDS)
         return list(self._lines)
 
     def _pump(self) -> None:
         pending = b""
         while chunk := os.read(self._reader, 65_536):
-            marked = self._mark in chunk
-            chunk = chunk.replace(self._mark, b"")
-            with suppress(OSError):  # who reads it may be gone; whoever writes must never wait for that
-                os.write(self._stderr, chunk)
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
-                text = _PREFIX.sub("", line.decode(errors="replace")).strip()
-                if text and not _NOISE.search(text):
-                    self._lines.append(text)
-            if marked:
-                self._caught_up.set()
+                said = line.removesuffix(self._mark)
+                if said or said == line:
+                    self._hear(said + b"\n")
+                if said != line:
+                    self._caught_up.set()
+        self._hear(pending)
+
+    def _hear(self, line: bytes) -> None:
+        with suppress(OSError):  # who read it may be gone
+            os.write(self._stderr, line)
+        text = _PREFIX.sub("", line.decode(errors="replace")).strip()
+        if text and not _NOISE.search(text):
+            self._lines.append(text)
 
 
 @contextmanager
