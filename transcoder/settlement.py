@@ -129,12 +129,14 @@ async def give_reason(connection: AsyncConnection, ticket: Ticket, reason: str) 
     await connection.execute(update(attempts).where(*mine).values(reason=reason))
 
 
-async def unpin(connection: AsyncConnection, device_id: str) -> None:
-    """Tasks that a step sent to this device, which takes none now, go where their jobs let them."""
+async def unpin(connection: AsyncConnection, device_id: str | None = None) -> None:
+    """Tasks that a step sent to this device (None: to any), which takes none now, go where their jobs let them."""
+    pinned = tasks.c.requirement.startswith(PINNED, autoescape=True)
     waiting = await connection.execute(
         select(tasks.c.id, jobs.c.spec)
         .join(jobs, jobs.c.id == tasks.c.job_id)
-        .where(tasks.c.state == "queued", tasks.c.requirement == f"{PINNED}{device_id}")
+        .where(tasks.c.state == "queued")
+        .where(pinned if device_id is None else tasks.c.requirement == f"{PINNED}{device_id}")
     )
     for row in waiting.all():
         wanted = requested(row.spec)
@@ -142,7 +144,10 @@ async def unpin(connection: AsyncConnection, device_id: str) -> None:
 
 
 async def recover(connection: AsyncConnection, policy: RetryPolicy, now: datetime) -> list[tuple[str, JobStatus]]:
-    """Settles what a service that died left running, as lost; jobs and their new status."""
+    """Settles what a service that died left running, as lost; jobs and their new status.
+
+    Steps are forgotten, for the devices may be others now: their verdicts are kept by the attempts.
+    """
     running = await connection.execute(
         select(tasks.c.job_id, tasks.c.id, tasks.c.attempt).where(tasks.c.state == "running")
     )
@@ -151,6 +156,7 @@ async def recover(connection: AsyncConnection, policy: RetryPolicy, now: datetim
         status = await settle(connection, Ticket(row.job_id, row.id, row.attempt), Lost(LOST), policy, now)
         if status is not None:
             settled.append((str(row.job_id), status))
+    await unpin(connection)
     return settled
 
 

@@ -87,9 +87,10 @@ class Gpus:
             return made.model_dump(mode="json")
         assert on_event is not None
         on_event(ChildEvent("plan", made.model_dump(mode="json")))
-        fault = self.faults.get(made.device, lambda _: None)(made)
-        if fault is not None:
-            raise fault
+        failing = self.faults.get(made.device)
+        failure = None if failing is None else failing(made)
+        if failure is not None:
+            raise failure
         return result_of(task.payload)
 
     def _plan(self, task: ChildTask) -> Plan:
@@ -117,6 +118,11 @@ async def running(
 async def run(service: Service, **changes: Any) -> Job:
     job, _ = await service.submit(job_for(await give_upload(service), **changes))
     return await ended(service, job.id)
+
+
+def file_job(job: Job) -> FileJob:
+    assert isinstance(job.spec, FileJob)
+    return job.spec
 
 
 def devices_of(job: Job) -> list[str]:
@@ -216,7 +222,7 @@ async def test_after_enough_jobs_the_breaker_keeps_the_next_from_trying(tmp_path
         last = await run(service)
         assert last.plan is not None
         assert "failed here for 2 jobs in a row" in last.plan["refusals"][0]["reason"]
-        assert (await service.plan(last.spec)).refusals[0].reason == last.plan["refusals"][0]["reason"]
+        assert (await service.plan(file_job(last))).refusals[0].reason == last.plan["refusals"][0]["reason"]
         gpus.faults.clear()
         assert gpus.gate is not None
         gpus.gate.set()
@@ -255,7 +261,7 @@ async def test_what_a_gpu_can_not_encode_goes_to_software_as_no_failure(tmp_path
     gpus = Gpus()
     async with running(tmp_path, gpus, max_attempts=1) as service:
         job = await run(service, outputs=[{"type": "mp4", "video": {"codec": "av1"}}])
-        shown = await service.plan(job.spec)
+        shown = await service.plan(file_job(job))
     assert (job.status, devices_of(job)) == (JobStatus.COMPLETED, ["pci-a", "software"])
     assert job.attempts[1].reason == (
         "nothing of this job is for pci-a to encode: "
@@ -307,3 +313,17 @@ async def test_stop_of_the_service_ends_canaries(tmp_path: Path) -> None:
         await run(service)
         assert state(service, "pci-a").state == "quarantined"
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("canary")]
+
+
+async def test_step_to_a_device_that_is_gone_after_a_restart_is_forgotten(tmp_path: Path) -> None:
+    gpus = Gpus({"pci-a": lambda _: DeviceLost("gone")}, gate=asyncio.Event())
+    async with running(tmp_path, gpus, (A, B, SOFTWARE)) as service:
+        await service._engine.hold("pci-b", "being looked at")
+        spec = job_for(await give_upload(service), device={"policy": "hardware"})
+        job, _ = await service.submit(spec)
+        await until(lambda: state(service, "pci-a").state == "quarantined" and not state(service, "pci-a").busy)
+        assert (await service.get(job.id)).status is JobStatus.QUEUED
+    third = gpu(id="pci-c")
+    async with running(tmp_path, Gpus(), (third, SOFTWARE)) as service:
+        done = await ended(service, job.id)
+    assert (done.status, devices_of(done)) == (JobStatus.COMPLETED, ["pci-a", "pci-c"])
