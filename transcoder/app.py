@@ -19,6 +19,7 @@ from transcoder.api import (
     jobs,
     links,
     metrics,
+    nodes,
     outputs,
     page,
     presets,
@@ -43,7 +44,7 @@ from transcoder.telemetry import CountRequests, Telemetry
 
 ROUTERS = (
     *(jobs, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe),
-    *(presets, devices, queues, health, metrics, page),
+    *(presets, devices, queues, nodes, health, metrics, page),
 )
 
 EXPOSED_HEADERS = (

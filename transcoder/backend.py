@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,13 +14,16 @@ from transcoder.errors import ServiceUnavailable
 from transcoder.leases import Ended, Leases
 from transcoder.news import News
 from transcoder.nodes import NodeStore
+from transcoder.relay import Relay
 from transcoder.resumable import Resumable
 from transcoder.retry import RetryPolicy
 from transcoder.settings import Settings
-from transcoder.sites import ClusterSite, LocalSite, Site
+from transcoder.sites import ClusterSite, Duty, LocalSite, Site
 from transcoder.storage import Storage
 from transcoder.sweep import Sweeper
+from transcoder.webhooks.courier import Courier
 
+WAKE_SECONDS = 1.0
 ALIVE_IN_LEASE = 2
 """A node is not given anything after so large a part of a lease without a beat."""
 
@@ -31,6 +35,8 @@ class Backend:
     engine: Engine
     site: Site
     nodes: NodeStore | None = None
+    duties: tuple[Duty, ...] = ()
+    """What the process does besides."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ def backend_for(
     sweeper: Sweeper,
     retry: RetryPolicy,
     news: News,
+    courier: Courier,
     run: RunAttempt,
     devices: Sequence[Device],
 ) -> Backend:
@@ -80,4 +87,12 @@ def backend_for(
         tenant_running=tenants,
         live_slots=live,
     )
-    return Backend(cluster, site, nodes)
+    relay = Relay(news.store, news.events, news.board)
+    return Backend(cluster, site, nodes, (relay.keep_relaying, lambda: _keep_waking(courier)))
+
+
+async def _keep_waking(courier: Courier) -> None:
+    """Other nodes write webhooks as well."""
+    while True:
+        await asyncio.sleep(WAKE_SECONDS)
+        courier.wake()

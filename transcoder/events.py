@@ -89,6 +89,15 @@ class EventBus:
         """Whether anyone listens to this job: what costs a query need not be made for nobody."""
         return bool(self._watchers) or job_id in self._readers
 
+    def listened(self) -> tuple[str, ...]:
+        """Jobs that someone listens to."""
+        return tuple(self._readers)
+
+    @property
+    def watched(self) -> bool:
+        """Whether someone listens to all jobs."""
+        return bool(self._watchers)
+
     def publish(self, job_id: str, kind: EventKind, data: dict[str, Any]) -> None:
         for listener in tuple(self._watchers):
             listener(job_id, kind, data)

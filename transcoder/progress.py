@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from pipelines.live.stats import LiveStats
 from pipelines.result import Progress
 from transcoder.jobs import Job, JobStatus
 from transcoder.store import JobStore
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 class Live:
     """What the running attempt of a job said last."""
 
-    progress: Progress = field(default_factory=lambda: Progress(fraction=0.0))
+    progress: Progress | LiveStats = field(default_factory=lambda: Progress(fraction=0.0))
     plan: dict[str, Any] | None = None
     saved: bool = False
 
@@ -46,7 +47,11 @@ class ProgressBoard:
         if self._live.get(job_id) is live:
             del self._live[job_id]
 
-    def update(self, live: Live, progress: Progress) -> None:
+    def runs(self, job_id: str) -> bool:
+        """Whether the job runs in this process."""
+        return job_id in self._live
+
+    def update(self, live: Live, progress: Progress | LiveStats) -> None:
         live.progress, live.saved = progress, False
 
     def merged(self, job: Job) -> Job:
@@ -60,6 +65,7 @@ class ProgressBoard:
                 "progress": progress.fraction,
                 "eta_seconds": progress.eta_seconds,
                 "stats": progress,
+                "state": progress.state if isinstance(progress, LiveStats) else None,
                 "plan": live.plan or job.plan,
             }
         )

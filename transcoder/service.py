@@ -15,7 +15,8 @@ from pipelines.presets import Preset, load_presets, resolve
 from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
-from transcoder.attempts import AttemptRunner, AttemptSettings, Executor
+from pipelines.stream_spec import StreamJob
+from transcoder.attempts import AttemptRunner, attempt_settings
 from transcoder.backend import backend_for
 from transcoder.batch import Batcher
 from transcoder.clock import utc_now
@@ -25,6 +26,7 @@ from transcoder.devices import Devices
 from transcoder.engine import DeviceState
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
+from transcoder.executor import Executor
 from transcoder.fallback import in_order
 from transcoder.gpu_load import LoadMeter
 from transcoder.health import Health
@@ -46,6 +48,7 @@ from transcoder.settings import Settings
 from transcoder.sink import UploadSink
 from transcoder.storage import Storage
 from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
+from transcoder.streams.desk import desk_for
 from transcoder.supervise import Supervisor
 from transcoder.sweep import Sweeper
 from transcoder.uploads import UploadStore
@@ -120,6 +123,7 @@ class Service:
             self.database,
             lambda: self._engine,
         )
+        self.streams = desk_for(settings, self.database, self.store, self.storage, self.supervisor)
         self._runner = AttemptRunner(
             database=self.database,
             storage=self.storage,
@@ -128,23 +132,19 @@ class Service:
             events=self.events,
             board=self._board,
             news=self._news,
-            settings=AttemptSettings(
-                limits=settings.limits,
-                retry=self._retry,
-                timeout_seconds=settings.attempt_timeout_seconds,
-                stall_seconds=settings.stall_seconds,
-                gpu_stall_seconds=min(settings.stall_seconds, settings.gpu_stall_seconds),
-            ),
+            settings=attempt_settings(settings, self._retry),
             courses=Courses(self.database, self._guard, lambda: self._engine.devices()),
+            streams=self.streams.runner,
         )
         self._sweeper = Sweeper(
             self.storage, self.store, self.uploads, settings.upload_ttl_seconds, settings.job_ttl_seconds
         )
         backend = backend_for(
             *(settings, self.database, self.storage, self.resumable, self._sweeper, self._retry, self._news),
-            *(self._runner.run, self._devices.all),
+            *(self.courier, self._runner.run, self._devices.all),
         )
         self._engine, self._site, self.nodes = backend.engine, backend.site, backend.nodes
+        self._duties = backend.duties
         self._adding: Batcher[NewJob, Added | ServiceError] = Batcher(self.store.add, max_size=JOBS_AT_ONCE)
         self._open = False
         self._scope = AsyncExitStack()
@@ -159,7 +159,7 @@ class Service:
             await self._devices.start(self._engine.set_device)
             once = (self._sweeper.keep_sweeping, self.courier.keep_delivering, self.resumable.keep_expiring)
             here = (self._board.keep_saving, self._devices.keep_measuring, self._load.keep_looking)
-            for work in (*here, *self._site.shared(once)):
+            for work in (*here, *self._duties, *self._site.shared(once)):
                 scope.push_async_callback(_end, asyncio.ensure_future(work()))
             await self._engine.start()
             scope.push_async_callback(self._guard.close)
@@ -176,7 +176,7 @@ class Service:
         await self._engine.close(grace_seconds=self.settings.shutdown_seconds)
 
     async def submit(
-        self, spec: FileJob, *, tenant: str = "default", idempotency: Idempotency | None = None
+        self, spec: FileJob | StreamJob, *, tenant: str = "default", idempotency: Idempotency | None = None
     ) -> tuple[Job, bool]:
         """The job, and whether it is new (an idempotency key may have one already).
 
@@ -199,7 +199,7 @@ class Service:
 
     async def get(self, job_id: str, tenant: str = "default") -> Job:
         """JobNotFound for unknown jobs and for those of other tenants."""
-        return self._board.merged(await self.store.get(job_id, tenant))
+        return await self.streams.shown(self._board.merged(await self.store.get(job_id, tenant)))
 
     async def list(
         self,

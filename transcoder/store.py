@@ -148,6 +148,12 @@ class JobStore:
             await _change(connection, job_id, priority=priority, spec={**row["spec"], "priority": priority})
             await connection.execute(update(tasks).where(tasks.c.job_id == job_id).values(priority=priority))
 
+    async def set_stop_at(self, job_id: str, tenant: str, moment: datetime) -> None:
+        """A stream is to end then, wherever it runs."""
+        async with self._database.write() as connection:
+            row = await _row(connection, job_id, tenant, select(jobs.c.spec))
+            await _change(connection, job_id, spec={**row["spec"], "stop_at": moment.isoformat()})
+
     async def delete(self, job_id: str, tenant: str) -> None:
         """Conflict while the job runs."""
         async with self._database.write() as connection:
@@ -169,6 +175,21 @@ class JobStore:
             ids = list(old.scalars())
             await connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
             return ids
+
+    async def read(self, job_ids: Sequence[str]) -> list[Job]:
+        """Those of the jobs that are there, of any tenant; without their plans."""
+        if not job_ids:
+            return []
+        async with self._database.read() as connection:
+            rows = (await connection.execute(select(*LISTED).where(jobs.c.id.in_(job_ids)))).mappings().all()
+            tries = await attempts_of(connection, [row["id"] for row in rows])
+        return [job_from(row, tries.get(row["id"], ())) for row in rows]
+
+    async def running(self, limit: int) -> list[str]:
+        """Jobs that run, of any tenant."""
+        query = select(jobs.c.id).where(jobs.c.status == JobStatus.RUNNING.value).limit(limit)
+        async with self._database.read() as connection:
+            return list((await connection.execute(query)).scalars())
 
     async def existing(self, job_ids: Sequence[str]) -> set[str]:
         """Those of `job_ids` that are jobs, of any tenant."""

@@ -45,6 +45,7 @@ EXCEPTIONS = {
     ("PATCH", "/v1/devices/{device_id}"): Scope.ADMIN,
     ("POST", "/v1/devices/{device_id}/measure"): Scope.ADMIN,
     ("PUT", "/v1/queues/{queue}"): Scope.ADMIN,
+    ("PATCH", "/v1/nodes/{node}"): Scope.ADMIN,
     ("DELETE", "/v1/queues/{queue}"): Scope.ADMIN,
     ("GET", "/v1/webhooks/secret"): Scope.SUBMIT,
     ("POST", "/v1/jobs/{job_id}/outputs/{path:path}/link"): Scope.READ,
@@ -57,6 +58,7 @@ BODIES = {
     ("PATCH", "/v1/jobs/{job_id}"): {"priority": 1},
     ("PATCH", "/v1/devices/{device_id}"): {"slots": 1},
     ("PUT", "/v1/queues/{queue}"): {"weight": 2},
+    ("PATCH", "/v1/nodes/{node}"): {"draining": False},
 }
 TUS_HEADERS = {
     "Tus-Resumable": "1.0.0",

@@ -45,7 +45,7 @@ def _rule(path: str, methods: Collection[str] | None, scope: Scope) -> Rule:
 
 
 RULES = (
-    _rule(r"/v1/(devices|queues)(/.*)?", CHANGING, Scope.ADMIN),
+    _rule(r"/v1/(devices|queues|nodes)(/.*)?", CHANGING, Scope.ADMIN),
     _rule(r"/v1/jobs/[^/]+/(outputs/.+|events)/link", {"POST"}, Scope.READ),
     # who has it can speak for the service
     _rule(r"/v1/webhooks/secret", None, Scope.SUBMIT),

@@ -8,10 +8,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 from transcoder.api.auth import PUBLIC
 from transcoder.api.bodies import request_schemas
 from transcoder.api.devices import DeviceChange
 from transcoder.api.jobs import JobChange
+from transcoder.api.nodes import NodeChange
 from transcoder.api.probe import ProbeRequest
 from transcoder.api.problems import Problem, responses
 from transcoder.queues import QueueSettings
@@ -33,7 +35,7 @@ SECURITY_SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
 }
 
-BODIES = (FileJob, ProbeRequest, JobChange, DeviceChange, QueueSettings)
+BODIES = (FileJob, StreamJob, ProbeRequest, JobChange, DeviceChange, QueueSettings, NodeChange)
 
 
 def install(app: FastAPI) -> None:

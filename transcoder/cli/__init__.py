@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from transcoder.cli import demo, devices, inspect, jobs, keys, run, serve
+from transcoder.cli import demo, devices, inspect, jobs, keys, queues, run, serve
 
 app = typer.Typer(
     name="transcoder",
@@ -42,4 +42,5 @@ app.command()(inspect.presets)
 app.command()(devices.devices)
 app.command()(serve.serve)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(queues.app, name="queues")
 app.add_typer(keys.app, name="keys")

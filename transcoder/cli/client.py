@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from transcoder.cli.failures import EXIT_CODES, SERVER, CommandError
 from transcoder.jobs import Job, JobStatus, Upload
+from transcoder.queues import QueueSettings, QueueState
 
 CHUNK_BYTES = 1 << 20
 TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
@@ -81,6 +82,19 @@ class Client:
 
     def delete(self, job_id: str) -> None:
         self._call("DELETE", _path(job_id))
+
+    def queues(self) -> list[QueueState]:
+        return [_queue(item) for item in self._call("GET", "/v1/queues").json()["items"]]
+
+    def change_queue(self, name: str, changes: dict[str, Any]) -> QueueState:
+        """Makes the queue, or changes what is given of it."""
+        known = {queue.name: queue for queue in self.queues()}
+        fields = set(QueueSettings.model_fields)
+        settings = known[name].model_dump(mode="json", include=fields) if name in known else {}
+        return _queue(self._call("PUT", f"/v1/queues/{quote(name, safe='')}", json=settings | changes).json())
+
+    def delete_queue(self, name: str) -> None:
+        self._call("DELETE", f"/v1/queues/{quote(name, safe='')}")
 
     def log(self, job_id: str) -> Iterator[str]:
         """The job's log, in pieces as they come."""
@@ -169,3 +183,7 @@ def _raise_for(response: httpx2.Response) -> None:
 def _fault(fault: dict[str, Any]) -> str:
     where, why = fault.get("pointer") or fault.get("loc"), fault.get("detail") or fault.get("msg")
     return f"{where}: {why}" if where else str(why)
+
+
+def _queue(value: Any) -> QueueState:
+    return QueueState.model_validate(value, extra="ignore")

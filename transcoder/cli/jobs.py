@@ -29,7 +29,7 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 
 
-def _client(server: str) -> Client:
+def connect(server: str) -> Client:
     from transcoder.cli.client import Client
 
     return Client(server, _api_key())
@@ -59,7 +59,7 @@ def list_jobs(
     from transcoder.cli.screen import print_json
     from transcoder.jobs import JobStatus
 
-    with _client(server) as client:
+    with connect(server) as client:
         jobs = list(client.jobs(status=JobStatus(status) if status else None, queue=queue, limit=limit))
     if as_json:
         print_json([job.model_dump(mode="json") for job in jobs])
@@ -72,7 +72,7 @@ def show(job_id: IdArgument, as_json: JsonOption = False, server: ServerOption =
     """Show one job: where it stands, its attempts, its files."""
     from transcoder.cli import jobsheet
 
-    with _client(server) as client:
+    with connect(server) as client:
         jobsheet.show_job(client.job(job_id), as_json=as_json, server=client.server)
 
 
@@ -103,7 +103,7 @@ def submit(
         check_file(Path(source))
     body = _body(preset, spec)
     body |= {name: value for name, value in (("queue", queue), ("priority", priority)) if value is not None}
-    with _client(server) as client:
+    with connect(server) as client:
         if source is not None:
             clip = (body.get("input") or {}).get("clip")
             body["input"] = _sent(client, source) | ({"clip": clip} if clip else {})
@@ -130,7 +130,7 @@ def cancel(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
     """Cancel a job that is queued or running."""
     from transcoder.cli.screen import say
 
-    with _client(server) as client:
+    with connect(server) as client:
         job = client.cancel(job_id)
     say(f"job {job.id} {'is being cancelled' if not job.status.ended else job.status}")
 
@@ -140,7 +140,7 @@ def retry(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
     """Queue a failed or cancelled job again."""
     from transcoder.cli.screen import say
 
-    with _client(server) as client:
+    with connect(server) as client:
         job = client.retry(job_id)
     say(f"job {job.id} {job.status}")
 
@@ -150,7 +150,7 @@ def delete(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
     """Delete a job that ended, and its files."""
     from transcoder.cli.screen import say
 
-    with _client(server) as client:
+    with connect(server) as client:
         client.delete(job_id)
     say(f"job {job_id} deleted")
 
@@ -158,7 +158,7 @@ def delete(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
 @app.command()
 def log(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
     """Print a job's log."""
-    with _client(server) as client:
+    with connect(server) as client:
         for piece in client.log(job_id):
             sys.stdout.write(piece)
     sys.stdout.flush()
@@ -173,7 +173,7 @@ def download(
     """Fetch a finished job's files."""
     from transcoder.cli import watch
 
-    with _client(server) as client:
+    with connect(server) as client:
         watch.download_all(client, client.job(job_id), folder)
 
 

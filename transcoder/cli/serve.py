@@ -1,4 +1,4 @@
-"""`transcoder serve`: the service, with everything in this one process."""
+"""`transcoder serve`: the service, with everything in this one process, or one part of it beside others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import math
 import signal
 import socket
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,12 +18,22 @@ if TYPE_CHECKING:
     from transcoder.settings import Settings
 
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on; TRANSCODER_HOST otherwise.")] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one. TRANSCODER_PORT otherwise.")] = None,
+    role: Annotated[
+        Literal["all", "api", "worker"] | None,
+        typer.Option(help="api or worker: one part of it, with a PostgreSQL database. TRANSCODER_ROLE otherwise."),
+    ] = None,
 ) -> None:
     """Run the service: HTTP API, queue and workers. Stops gracefully on Ctrl-C or SIGTERM."""
-    settings = _with(load_settings(), host=host, port=port)
+    settings = _with(load_settings(), host=host, port=port, role=role)
+    if settings.role == "worker":
+        _work(settings)
+        return
     _check_reach(settings)
     listener = _listen(settings.host, settings.port)
     address = _address(settings.host, listener)
@@ -42,7 +52,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
             if self.started:
                 _announce(settings, address)
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     config = uvicorn.Config(
         create_app(settings),
         log_config=None,
@@ -61,13 +71,36 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
         raise CommandError("internal", "the service did not start; the lines above tell why", FAILED)
 
 
+def _work(settings: Settings) -> None:
+    """A worker listens nowhere."""
+    import asyncio
+
+    from transcoder.errors import ServiceError
+    from transcoder.service import Service
+
+    async def work() -> None:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        async with Service(settings):
+            print(f"transcoder works as node {settings.node} (data in {settings.data_dir})", flush=True)
+            await stopped.wait()
+
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    try:
+        asyncio.run(work())
+    except ServiceError as error:
+        raise CommandError(error.code, error.message, FAILED) from None
+
+
 def _announce(settings: Settings, address: str) -> None:
     print(f"transcoder listens on {address} (data in {settings.data_dir}; API description at {address}/docs)")
     print(f"next: {own_command()} jobs submit FILE --preset web-mp4 --wait --server {address}", flush=True)
 
 
-def _with(settings: Settings, *, host: str | None = None, port: int | None = None) -> Settings:
-    changed = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+def _with(settings: Settings, *, host: str | None = None, port: int | None = None, role: str | None = None) -> Settings:
+    given = (("host", host), ("port", port), ("role", role))
+    changed = {name: value for name, value in given if value is not None}
     with values_from("options"):
         return type(settings).model_validate(settings.model_dump() | changed)
 

@@ -229,7 +229,14 @@ class ClusterEngine:
 
     async def _take(self, task_id: str, attempt: int) -> None:
         """Starts what was claimed for this node."""
-        while not self._closing and not self._running.has(task_id):
+        while not self._closing:
+            before = self._running.of_task(task_id)
+            if before is not None:
+                if before.claim.attempt == attempt:
+                    return
+                # it was taken away, and has come back to the same node
+                await self._running.stop((before,), "lost", wait_seconds=STOP_SECONDS)
+                continue
             try:
                 devices = {local.device.id: local.device for local in self._local.values()}
                 claimed = await self._leases.take((task_id, attempt), devices)

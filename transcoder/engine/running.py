@@ -31,8 +31,8 @@ class RunningAttempts:
     def all(self) -> tuple[Running, ...]:
         return tuple(self._running.values())
 
-    def has(self, task_id: str) -> bool:
-        return task_id in self._running
+    def of_task(self, task_id: str) -> Running | None:
+        return self._running.get(task_id)
 
     def of_job(self, job_id: str) -> tuple[Running, ...]:
         return tuple(running for running in self.all if running.claim.job_id == job_id)
@@ -60,7 +60,13 @@ class RunningAttempts:
             await asyncio.wait({each.done for each in running}, timeout=seconds)
 
     async def close(self, *, grace_seconds: float, stop_seconds: float) -> int:
-        """Lets all end within the grace, then stops them; how many did not even end then."""
+        """Lets all end within the grace, then stops them; how many did not even end then.
+
+        Streams don't end by themselves: they are stopped at once, and have the grace for it.
+        """
+        for each in self.all:
+            if each.claim.kind == "stream":
+                each.stop.request("shutdown")
         await self.ended(self.all, grace_seconds)
         await self.stop(self.all, "shutdown", wait_seconds=stop_seconds)
         return len(self)
