@@ -5,6 +5,7 @@ Times are seconds, bitrates bit/s. What reads and writes of streams may name is 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, field_validator, model_validator
@@ -64,13 +65,21 @@ class Slate(Model):
 
 
 class Listen(Model):
-    """One publisher comes to the service. It says the key as its stream's name (RTMP) or stream id (SRT)."""
+    """One publisher comes to the service. RTMP's says the key as its stream's name; SRT's knows the passphrase."""
 
     protocol: Literal["rtmp", "srt"] = "rtmp"
-    key: str = Field(pattern=r"^[A-Za-z0-9_-]{8,128}$", description="the stream key; it is not shown again")
+    key: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9_*-]{8,128}$", description="RTMP's stream key; it is not shown again"
+    )
     passphrase: str | None = Field(
         None, min_length=10, max_length=79, pattern=r"^[\x21-\x7e]+$", description="encrypts SRT; not shown again"
     )
+
+    @model_validator(mode="after")
+    def _secret(self) -> Self:
+        if (self.key if self.protocol == "rtmp" else self.passphrase) is None:
+            raise ValueError("rtmp needs a key, srt a passphrase")
+        return self
 
 
 class StreamInput(Model):
@@ -112,8 +121,19 @@ def _check_codecs(container: str, video: LiveVideo, audio: LiveAudio) -> None:
         raise ValueError(f"{container} carries {', '.join(audios)} here, not {audio.codec}")
 
 
+_TRACK_NAME = re.compile(r"[va]([0-9]+|-copy)")
+
+
+def _check_name(name: str) -> str:
+    if _TRACK_NAME.fullmatch(name) or name in ("input", "snapshot.jpg") or name.endswith((".m3u8", ".mpd")):
+        raise ValueError(f"{name} is the service's own name for something")
+    return name
+
+
 class _LiveOutput(Model):
-    name: OutputName | None = Field(None, description="unique in the job; a folder's or a file's name")
+    name: Annotated[OutputName, AfterValidator(_check_name)] | None = Field(
+        None, description="unique in the job; a folder's or a file's name"
+    )
 
 
 class _Encoded(_LiveOutput):

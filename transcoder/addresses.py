@@ -88,25 +88,41 @@ _NUMERIC = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 def parse_url(url: str) -> Target:
     """The parts of an http(s) URL; BlockedAddress for other schemes and for every form that parsers disagree on."""
-    if len(url) > MAX_URL_CHARACTERS:
-        raise BlockedAddress(f"the URL is longer than {MAX_URL_CHARACTERS} characters")
-    if _FORBIDDEN.search(url):
-        raise BlockedAddress("the URL has a character that must be percent-encoded")
+    check_characters(url)
     match = _URL.fullmatch(url)
     if match is None:
         raise BlockedAddress("the URL does not start with http:// or https://")
     scheme, authority, rest = match[1].lower(), match[2], match[3]
     if "@" in authority:
         raise BlockedAddress("the URL has a user name or password")
+    host, port = parse_authority(authority, DEFAULT_PORTS[scheme])
+    return Target(scheme, host, port, encoded_path(rest))
+
+
+def parse_authority(authority: str, default_port: int | None) -> tuple[str, int]:
+    """Host and port; BlockedAddress for what parsers disagree on, and for no port where there is no default."""
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         raise BlockedAddress("the URL's host is malformed")
-    port = int(parts[3]) if parts[3] else DEFAULT_PORTS[scheme]
+    port = int(parts[3]) if parts[3] else default_port
+    if port is None:
+        raise BlockedAddress("the URL has no port")
     if not 0 < port < 65536:
         raise BlockedAddress("the URL's port is not between 1 and 65535")
-    host = _ipv6_literal(parts[1]) if parts[1] else _host(parts[2])
-    path = quote(rest if rest.startswith("/") else f"/{rest}", safe="/?%:@!$&'()*+,;=~-._[]")
-    return Target(scheme, host, port, path)
+    return (_ipv6_literal(parts[1]) if parts[1] else _host(parts[2])), port
+
+
+def check_characters(url: str) -> None:
+    """BlockedAddress for a URL that is too long, or has characters that must be percent-encoded."""
+    if len(url) > MAX_URL_CHARACTERS:
+        raise BlockedAddress(f"the URL is longer than {MAX_URL_CHARACTERS} characters")
+    if _FORBIDDEN.search(url):
+        raise BlockedAddress("the URL has a character that must be percent-encoded")
+
+
+def encoded_path(rest: str) -> str:
+    """Path and query as they are sent."""
+    return quote(rest if rest.startswith("/") else f"/{rest}", safe="/?%:@!$&'()*+,;=~-._[]")
 
 
 def _ipv6_literal(text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from pipelines.errors import Cancelled as CancelledError
 from pipelines.errors import DeadlineExceeded, PipelineError
 from pipelines.limits import Limits
+from pipelines.live.stats import LiveStats
 from pipelines.result import Progress, Result
 from pipelines.spec import FileJob
 from transcoder import settlement
@@ -28,15 +29,17 @@ from transcoder.database import Database
 from transcoder.engine import Stop
 from transcoder.errors import ServiceError
 from transcoder.events import EventBus
+from transcoder.executor import Executor
 from transcoder.inputs import Inputs
 from transcoder.joblog import Line, LogLine, printable, stamp
 from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
 from transcoder.news import News
 from transcoder.progress import Live, ProgressBoard
 from transcoder.retry import STOPPED, RetryPolicy
-from transcoder.sandbox import Layers
+from transcoder.settings import Settings
 from transcoder.settlement import Cancelled, Completed, Failed, Lost, Outcome, Ticket
 from transcoder.storage import PublishedFile, Storage
+from transcoder.streams.runner import StreamRunner
 from transcoder.watch import ChildEvent, ChildTask
 
 T = TypeVar("T")
@@ -44,25 +47,6 @@ T = TypeVar("T")
 SETTLE_PAUSE_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 logger = logging.getLogger(__name__)
-
-
-class Executor(Protocol):
-    """What runs children: `transcoder.supervise.Supervisor`."""
-
-    @property
-    def layers(self) -> Layers: ...
-
-    async def start(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def execute(
-        self,
-        task: ChildTask,
-        *,
-        on_event: Callable[[ChildEvent], None] | None = None,
-        cancel: asyncio.Event | None = None,
-    ) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +58,16 @@ class AttemptSettings:
     stall_seconds: float
     gpu_stall_seconds: float
     """The same for what runs on a GPU: a driver that hangs holds its slot for as long."""
+
+
+def attempt_settings(settings: Settings, retry: RetryPolicy) -> AttemptSettings:
+    return AttemptSettings(
+        limits=settings.limits,
+        retry=retry,
+        timeout_seconds=settings.attempt_timeout_seconds,
+        stall_seconds=settings.stall_seconds,
+        gpu_stall_seconds=min(settings.stall_seconds, settings.gpu_stall_seconds),
+    )
 
 
 @dataclass(frozen=True)
@@ -89,6 +83,7 @@ class AttemptRunner:
     news: News
     settings: AttemptSettings
     courses: Courses
+    streams: StreamRunner
 
     async def run(self, claim: Claim, stop: Stop) -> None:
         started = time.monotonic()
@@ -99,7 +94,8 @@ class AttemptRunner:
             await self._note(claim, f"attempt {claim.attempt} starts on {claim.device.id}")
             course, outcome = await self._outcome(claim, stop, live)
             await self._note(claim, f"attempt {claim.attempt} {_described(outcome)}")
-            outcome = await self.courses.end(claim, course, outcome, live.plan)
+            if claim.kind != "stream":
+                outcome = await self.courses.end(claim, course, outcome, live.plan)
             status = await self._settle(claim, course, outcome, live, stop)
             if status is None:
                 # another attempt has the task now: what this one published is nobody's
@@ -116,6 +112,8 @@ class AttemptRunner:
         """What came of it. Scratch is gone by then, and without success so are the outputs."""
         course = Course()
         try:
+            if claim.kind == "stream":
+                return course, await self._stream(claim, stop, live)
             course = await self.courses.begin(claim)
             return course, await self._transcode(claim, course, stop, live)
         except PipelineError as error:
@@ -170,6 +168,13 @@ class AttemptRunner:
                 cancel=stop.requested,
             )
             return await self._publish(claim, folder, Result.model_validate(result), stop)
+
+    async def _stream(self, claim: Claim, stop: Stop, live: Live) -> Completed:
+        def show(stats: LiveStats) -> None:
+            self.board.update(live, stats)
+            self.events.publish(claim.job_id, "progress", live.stats)
+
+        return await self.streams.run(claim, stop, lambda event: self._hear(claim.job_id, live, event), show)
 
     async def _publish(self, claim: Claim, folder: Path, result: Result, stop: Stop) -> Completed:
         paths = [path for output in result.outputs for path in output.all_files]

@@ -16,6 +16,7 @@ CONTENT_TYPES: dict[str, str] = {
     ".opus": "audio/ogg",
     ".ogg": "audio/ogg",
     ".flac": "audio/flac",
+    ".jpg": "image/jpeg",
     ".m3u8": "application/vnd.apple.mpegurl",
     ".mpd": "application/dash+xml",
     ".m4s": "video/iso.segment",

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pipelines.rungs import Rung
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 
 SlotCost = Literal["count", "work"]
 
@@ -22,11 +23,14 @@ MAX_COST = 1024
 _ASPECT = Fraction(16, 9)
 
 
-def cost_of(spec: FileJob, by: SlotCost) -> int:
+def cost_of(spec: FileJob | StreamJob, by: SlotCost) -> int:
     """Slots, at least one. `count`: every job takes one."""
     if by == "count":
         return 1
-    rungs = [video for output in spec.outputs or () if isinstance(video := getattr(output, "video", None), Rung)]
+    videos = [getattr(output, "video", None) for output in spec.outputs or ()]
+    rungs = [
+        rung for video in videos for rung in (video if isinstance(video, tuple) else (video,)) if isinstance(rung, Rung)
+    ]
     return min(MAX_COST, max(1, math.ceil(sum(map(_work, rungs)))))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -34,6 +34,7 @@ MAX_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
 DNS_SECONDS = 5.0
 TOTAL_SECONDS = 24 * 3600.0
+NO_LIMIT = 1 << 62
 _WRITE_BYTES = 1 << 20
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -94,6 +95,39 @@ async def fetch(
         raise DeadlineExceeded(f"the download took longer than {total_seconds:g} s", stage="fetch") from None
 
 
+@asynccontextmanager
+async def opened(
+    url: str,
+    *,
+    allowed_networks: Iterable[Network],
+    idle_seconds: float,
+    headers: Mapping[str, str] | None = None,
+    resolve: Resolve | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+) -> AsyncIterator[tuple[httpcore2.Response, Target]]:
+    """A response whose body is to be read, and where it came from: redirects are followed, each checked.
+
+    `headers` are sent to the first host only. Raises as `fetch` does, also while the body is read.
+    """
+    networks = tuple(allowed_networks)
+    place = first = parse_url(url)
+    for _ in range(MAX_REDIRECTS + 1):
+        addresses = await _resolve(place, networks, resolve)
+        own = headers if (place.host, place.port, place.scheme) == (first.host, first.port, first.scheme) else None
+        async with _get(place, addresses, idle_seconds, ssl_context, own) as response:
+            if response.status not in _REDIRECTS:
+                _check_head(response, NO_LIMIT)
+                yield response, place
+                return
+            place = _redirected(place, response)
+    raise FetchFailed(f"more than {MAX_REDIRECTS} redirects")
+
+
+def content_type_of(response: httpcore2.Response) -> str:
+    """Without parameters, in small letters."""
+    return (_header(response, b"content-type") or "").partition(";")[0].strip().lower()
+
+
 async def _resolve(place: Target, networks: tuple[Network, ...], resolve: Resolve | None) -> tuple[Address, ...]:
     try:
         return await resolve_target(place, allowed_networks=networks, timeout_seconds=DNS_SECONDS, resolve=resolve)
@@ -107,7 +141,11 @@ async def _resolve(place: Target, networks: tuple[Network, ...], resolve: Resolv
 
 @asynccontextmanager
 async def _get(
-    place: Target, addresses: tuple[Address, ...], idle_seconds: float, ssl_context: ssl.SSLContext | None
+    place: Target,
+    addresses: tuple[Address, ...],
+    idle_seconds: float,
+    ssl_context: ssl.SSLContext | None,
+    more: Mapping[str, str] | None = None,
 ) -> AsyncIterator[httpcore2.Response]:
     """One GET on one connection, up to the response's head. Transport errors in its body become ours, too."""
     url = httpcore2.URL(
@@ -121,6 +159,7 @@ async def _get(
         "Accept-Encoding": "identity",
         "Connection": "close",
     }
+    headers.update(more or {})
     waits = {"connect": CONNECT_SECONDS, "read": idle_seconds, "write": idle_seconds, "pool": CONNECT_SECONDS}
     try:
         async with httpcore2.AsyncConnectionPool(

@@ -15,8 +15,8 @@ from pipelines.limits import Limits
 from pipelines.rendition import Plan, Refusal
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
-from transcoder.attempts import Executor
 from transcoder.errors import NoDevice
+from transcoder.executor import Executor
 from transcoder.inputs import Inputs
 from transcoder.storage import Storage
 from transcoder.watch import ChildTask

@@ -10,6 +10,7 @@ from pipelines.devices import Device
 from pipelines.placement import encodes_pictures
 from pipelines.presets import Preset, resolve
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 from transcoder.addresses import Network
 from transcoder.clock import utc_now
 from transcoder.costs import SlotCost, cost_of
@@ -18,6 +19,7 @@ from transcoder.ids import new_id
 from transcoder.inputs import Inputs
 from transcoder.requirements import ANY, SOFTWARE, requirement
 from transcoder.settings import Settings
+from transcoder.streams.secrets import StreamSecrets, without_secrets
 from transcoder.submission import Idempotency, NewJob
 from transcoder.webhooks.send import check_url
 
@@ -33,9 +35,11 @@ class Intake:
     wait_seconds: float
 
     async def prepare(
-        self, spec: FileJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
+        self, spec: FileJob | StreamJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
     ) -> NewJob:
         """UnknownPreset, NoDevice, DeadlineImpossible, PathNotAllowed, InputNotFound, BlockedAddress."""
+        if isinstance(spec, StreamJob):
+            return self._stream(spec, tenant, idempotency, devices)
         resolved = resolve(spec, self.presets)
         wanted = requirement(spec.device, devices)
         if wanted == ANY and not encodes_pictures(resolved) and any(d.kind == "software" for d in devices):
@@ -56,6 +60,29 @@ class Intake:
             idempotency=idempotency,
             cost=cost_of(resolved, self.slot_cost),
             wait_seconds=self.wait_seconds if wait_seconds is None else wait_seconds,
+        )
+
+    def _stream(
+        self, spec: StreamJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
+    ) -> NewJob:
+        """Its addresses are looked up when it runs, each time anew; its secrets are put aside here."""
+        now = utc_now()
+        if spec.stop_at is not None and spec.stop_at <= now:
+            raise DeadlineImpossible("`stop_at` is over already", stop_at=spec.stop_at.isoformat(), now=now.isoformat())
+        if spec.webhook is not None:
+            check_url(spec.webhook.url, self.allowed_networks)
+        wait_seconds = spec.device.max_wait_seconds
+        return NewJob(
+            id=new_id(),
+            tenant=tenant,
+            spec=without_secrets(spec),
+            preset=None,
+            requirement=requirement(spec.device, devices),
+            created_at=now,
+            idempotency=idempotency,
+            cost=cost_of(spec, self.slot_cost),
+            wait_seconds=self.wait_seconds if wait_seconds is None else wait_seconds,
+            secrets=StreamSecrets.of(spec),
         )
 
 

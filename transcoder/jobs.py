@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.live.stats import LiveStats, StreamState
 from pipelines.result import Progress, Warning
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 
 
 class JobStatus(StrEnum):
@@ -45,7 +47,7 @@ class OutputFile(_Record):
     path: str
     size: int
     content_type: str
-    sha256: str
+    sha256: str | None = Field(None, description="null for what a stream publishes")
 
 
 class JobOutput(_Record):
@@ -76,7 +78,9 @@ class Job(_Record):
     preset: str | None = None
     progress: float | None = Field(None, description="0-1; null when it can't be told")
     eta_seconds: float | None = None
-    stats: Progress | None = Field(None, description="frames, fps, speed of the running attempt")
+    stats: Progress | LiveStats | None = Field(
+        None, description="frames, fps, speed of the running attempt; of a stream what comes in and goes out"
+    )
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -87,7 +91,8 @@ class Job(_Record):
     error: ErrorInfo | None = None
     plan: dict[str, Any] | None = Field(None, description="the plan of the latest attempt")
     metadata: dict[str, Any] = {}
-    spec: FileJob
+    spec: Annotated[FileJob | StreamJob, Field(discriminator="kind")]
+    state: StreamState | None = Field(None, description="of a stream that runs")
 
     @property
     def published_attempt(self) -> int:

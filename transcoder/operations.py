@@ -14,12 +14,17 @@ from pipelines.checks import Check, run_check
 from pipelines.devices import Device, Verdict
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.live.link import Bridge
+from pipelines.live.session import Stopping, run_stream
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 from pipelines.transcode import transcode
+from transcoder import loopback
 from transcoder.child import Emit, Op
-from transcoder.process import limit_file_size
+from transcoder.process import LINK_FD, limit_file_size
+from transcoder.streams.childlink import ServiceLink
 
 
 class Payload(BaseModel):
@@ -63,6 +68,15 @@ class CanaryPayload(BaseModel):
     limits: Limits
 
 
+class StreamPayload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: StreamJob
+    folder: Path
+    device: Device
+    limits: Limits
+
+
 def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = Payload.model_validate(payload)
     return probe(task.file, task.limits).model_dump(mode="json")
@@ -100,4 +114,30 @@ def _canary(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     return fly(task.canary, task.device, task.folder, task.limits).model_dump(mode="json")
 
 
-OPS: Mapping[str, Op] = {"probe": _probe, "plan": _plan, "run": _run, "check": _check, "canary": _canary}
+def _stream(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = StreamPayload.model_validate(payload)
+    limit_file_size(task.limits.max_output_bytes)
+    stopping = Stopping()
+    listener = loopback.listener()
+    result = run_stream(
+        task.spec,
+        task.folder,
+        task.device,
+        ServiceLink(LINK_FD, stopping),
+        limits=task.limits,
+        bridge=lambda: Bridge(listener),
+        stopping=stopping,
+        on_plan=lambda made, speed: emit("plan", made.to_json(speed)),
+        on_stats=lambda stats: emit("progress", stats.model_dump(mode="json")),
+    )
+    return result.model_dump(mode="json")
+
+
+OPS: Mapping[str, Op] = {
+    "probe": _probe,
+    "plan": _plan,
+    "run": _run,
+    "check": _check,
+    "stream": _stream,
+    "canary": _canary,
+}

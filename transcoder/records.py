@@ -56,6 +56,7 @@ def job_from(row: RowMapping | Mapping[str, Any], tries: Iterable[Attempt] = ())
             "progress": row["progress"],
             "eta_seconds": stats.get("eta_seconds") if stats and status is JobStatus.RUNNING else None,
             "stats": stats,
+            "state": stats.get("state") if stats and status is JobStatus.RUNNING else None,
             "created_at": row["created_at"],
             "started_at": row["started_at"],
             "finished_at": row["finished_at"],

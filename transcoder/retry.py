@@ -15,6 +15,9 @@ LOSSES_TO_POISON = 10
 """Attempts that were running when the service died. More are forgiven: mostly it was killed for other reasons."""
 
 MAX_BACKOFF_SECONDS = 300.0
+LONGEST_STREAM_PAUSE_SECONDS = 60.0
+LONG_RUN_SECONDS = 60.0
+"""A stream that ran for longer was well: what ended it counts as the first failure."""
 
 STOPPED = ErrorInfo(code="shutdown", message="the service was stopped while this ran", retryable=True)
 LOST = ErrorInfo(code="lost", message="the service died while this ran", retryable=True)
@@ -51,6 +54,32 @@ def decide(attempts: Sequence[Attempt], policy: RetryPolicy) -> Retry | Fail:
     if not error.retryable or failures >= policy.max_attempts:
         return Fail(error)
     return Retry(min(policy.backoff_seconds * 2 ** (failures - 1), MAX_BACKOFF_SECONDS))
+
+
+def decide_stream(attempts: Sequence[Attempt], policy: RetryPolicy) -> Retry | Fail:
+    """The same for a stream, which has no number of attempts: it goes on until it is stopped.
+
+    What was lost with the service starts again at once. What fails soon after each start is given up.
+    """
+    last = attempts[-1]
+    if last.status == "lost":
+        return Retry(0.0)
+    error = last.error or LOST
+    brief = 0
+    for attempt in reversed(attempts):
+        if attempt.status != "failed" or is_step(attempt) or _lasted(attempt) > LONG_RUN_SECONDS:
+            break
+        brief += 1
+    crashed = _count(attempts[len(attempts) - brief :], "crashed")
+    if crashed >= KILLS_TO_POISON:
+        return Fail(_poisoned(error, crashed, 0))
+    if not error.retryable:
+        return Fail(error)
+    return Retry(min(policy.backoff_seconds * 2 ** max(0, min(brief, 30) - 1), LONGEST_STREAM_PAUSE_SECONDS))
+
+
+def _lasted(attempt: Attempt) -> float:
+    return 0.0 if attempt.finished_at is None else (attempt.finished_at - attempt.started_at).total_seconds()
 
 
 def _count(attempts: Sequence[Attempt], code: str) -> int:

@@ -40,6 +40,25 @@ SigningSecret = Annotated[SecretStr, AfterValidator(_check_secret)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split)]
 
 
+def _ports(value: object) -> object:
+    """`1935-1945,2935`: every number of it."""
+    parts = _split(value)
+    if not isinstance(value, str) or not isinstance(parts, tuple):
+        return parts
+    numbers: list[int] = []
+    for part in parts:
+        first, _, last = str(part).partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) > 65_535:
+            raise ValueError("ports are written as 1935-1945,2935")
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)
+
+
+Ports = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=65_535)], ...], NoDecode, BeforeValidator(_ports), Field(max_length=2000)
+]
+
+
 def _origin(value: str) -> str:
     """An origin as browsers send it. Not `*`: every page of the web would be let in."""
     if re.fullmatch(r"https?://[^/*\s]+", value) is None:
@@ -110,6 +129,10 @@ class Settings(BaseSettings):
     allowed_networks: Networks = Field(
         (), description="Private networks that inputs may come from, such as 192.168.0.0/16,10.1.0.0/16."
     )
+    listen_ports: Ports = Field(
+        (), description="Ports on which streams may listen for publishers (RTMP, SRT), such as 1935-1945,2935."
+    )
+    listen_host: str = Field("127.0.0.1", description="Address on which they listen: one of this machine's.")
     media_roots: Paths = Field((), description="Folders that `path` inputs may come from.")
     presets_dir: Path | None = Field(None, description="Folder with presets of your own (*.toml).")
     max_upload_bytes: int = Field(256 << 30, gt=0, description="Largest upload or download, in bytes.")

@@ -21,7 +21,7 @@ from transcoder.jobs import Attempt, ErrorInfo, JobOutput, JobStatus
 from transcoder.queues import read_queues
 from transcoder.records import attempt_from
 from transcoder.requirements import PINNED, policy_of, requested
-from transcoder.retry import LOST, Fail, RetryPolicy, decide
+from transcoder.retry import LOST, Fail, Retry, RetryPolicy, decide, decide_stream
 from transcoder.tables import attempts, jobs, tasks
 from transcoder.webhooks import outbox
 
@@ -190,10 +190,17 @@ async def _change(
     step = await _step(connection, ticket, history, places)
     if isinstance(step, Step):
         return _again(now, requirement=step.requirement)
-    decision = Fail(outcome.error) if isinstance(step, NoStep) else decide(history, policy)
+    decision = Fail(outcome.error) if isinstance(step, NoStep) else await _decided(connection, ticket, history, policy)
     if isinstance(decision, Fail):
         return _end(JobStatus.FAILED, now, error=decision.error.model_dump(mode="json"))
     return _again(now + timedelta(seconds=decision.after_seconds))
+
+
+async def _decided(
+    connection: AsyncConnection, ticket: Ticket, history: Sequence[Attempt], policy: RetryPolicy
+) -> Retry | Fail:
+    kind = (await connection.execute(select(tasks.c.kind).where(tasks.c.id == ticket.task_id))).scalar_one()
+    return decide_stream(history, policy) if kind == "stream" else decide(history, policy)
 
 
 def _again(available_at: datetime, **task: Any) -> _Change:

@@ -4,6 +4,7 @@ uploads/<id>                    one file each; <id>.part while it comes
 partial/<id>                    resumable uploads that are not whole yet (see `transcoder.resumable`)
 work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`; of node X in work/X/
 work/<id>/                      scratch of a probe
+outputs/<job>/live/             what a stream publishes, while it runs
 outputs/<job>/attempt-N/        what attempt N published; appears whole, by one rename, and counts once N has completed
 logs/<job>.log
 
@@ -158,8 +159,17 @@ class Storage:
         await asyncio.to_thread(self._discard, self.output_folder(job_id, attempt))
 
     async def discard_job_outputs(self, job_id: str) -> None:
-        """What all attempts published, of a job that nothing works on."""
-        await asyncio.to_thread(remove, self._outputs / job_id)
+        """What all attempts published, of a job that nothing works on; not what a stream did."""
+        await asyncio.to_thread(self._discard_attempts, self._outputs / job_id)
+
+    def _discard_attempts(self, folder: Path) -> None:
+        for attempt in folder.glob("attempt-*"):
+            remove(attempt)
+        _remove_empty(folder)
+
+    def live_folder(self, job_id: str) -> Path:
+        """What a stream publishes, whatever attempt it is in."""
+        return self._outputs / job_id / "live"
 
     def _discard(self, folder: Path) -> None:
         remove(folder)

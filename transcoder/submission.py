@@ -11,11 +11,13 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 from transcoder.errors import IdempotencyConflict, InputUploadNotFound, QueueFull, ServiceError, UnknownQueue
 from transcoder.jobs import Job, JobStatus
 from transcoder.queues import Queue, queued_counts, read_queues
 from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
+from transcoder.streams.secrets import StreamSecrets, save_secrets
 from transcoder.tables import idempotency, jobs, tasks, uploads
 
 NO_DEADLINE = datetime(9000, 1, 1, tzinfo=UTC)
@@ -39,13 +41,21 @@ class NewJob:
 
     id: str
     tenant: str
-    spec: FileJob
+    spec: FileJob | StreamJob
     preset: str | None
     requirement: str
     created_at: datetime
     idempotency: Idempotency | None = None
     cost: int = 1
     wait_seconds: float = 0.0
+    secrets: StreamSecrets | None = None
+    """What a stream's spec does not say any more."""
+
+    @property
+    def available_at(self) -> datetime:
+        """Not before a stream's own time."""
+        begins = self.spec.start_at if isinstance(self.spec, StreamJob) else None
+        return max(self.created_at, begins) if begins is not None else self.created_at
 
     def in_queue(self, queue: Queue) -> NewJob:
         """With the queue's priority where it names none itself."""
@@ -81,7 +91,7 @@ class NewJob:
             "requirement": self.requirement,
             "priority": self.spec.priority,
             "queued_at": self.created_at,
-            "available_at": self.created_at,
+            "available_at": self.available_at,
             "attempt": 0,
             "budget_from": 0,
             "queue": self.spec.queue,
@@ -215,3 +225,4 @@ async def _insert(connection: AsyncConnection, fresh: Sequence[NewJob]) -> None:
     for table, values in rows:
         if values:
             await connection.execute(insert(table), values)
+    await save_secrets(connection, {job.id: job.secrets for job in fresh if job.secrets is not None})

@@ -282,6 +282,15 @@ webhook_secrets = Table(
     PrimaryKeyConstraint("tenant"),
 )
 
+# What of a stream's spec is shown to nobody: logins in URLs, stream keys (see `transcoder.streams.secrets`)
+stream_secrets = Table(
+    "stream_secrets",
+    metadata,
+    Column("job_id", String(64), ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("secrets", Document, nullable=False),
+    PrimaryKeyConstraint("job_id"),
+)
+
 # Resumable uploads that are not whole yet. `offset`: bytes that are safe on the disk · `sha256`: once all are
 partial_uploads = Table(
     "partial_uploads",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pipelines import encoders
 from pipelines.choice import main_video
@@ -65,6 +65,16 @@ class LivePlan:
     feeds: list[Feed] = field(default_factory=list)
     snapshots: list[SnapshotOutput] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def to_json(self, speed: float | None) -> dict[str, Any]:
+        """For people; `speed` as it was measured, in times of real time."""
+        return {
+            "video": {name: each.model_dump(mode="json") for name, each in self.video.items()},
+            "audio": {name: each.model_dump(mode="json") for name, each in self.audio.items()},
+            "copies": {name: each.kind for name, each in self.copies.items()},
+            "outputs": {str(feed.output.name): list(feed.tracks) for feed in self.feeds},
+            "measured_speed": None if speed is None else round(speed, 2),
+        }
 
     @property
     def decodes_video(self) -> bool:

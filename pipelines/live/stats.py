@@ -52,6 +52,8 @@ class LiveStats(Facts):
     """What is sent is the slate: the source is away."""
     corrupt: int = 0
     """Frames and packets that came with damage, or could not be decoded."""
+    publish_url: str | None = None
+    """Where a publisher is to go, without its key; None when the stream does not listen."""
     source: str | None = None
     """What comes in, in words."""
     error: str | None = None

@@ -99,9 +99,13 @@ def json_body(model: type[M]) -> Any:
     return Depends(reader)
 
 
-def documented(model: type[BaseModel], example: Any, **others: dict[str, Any]) -> dict[str, Any]:
+def documented(
+    model: type[BaseModel] | tuple[type[BaseModel], ...], example: Any, **others: dict[str, Any]
+) -> dict[str, Any]:
     """A route's `openapi_extra` for a body that FastAPI does not read itself; `others` are further content types."""
-    content = {"application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}, "example": example}}
+    models = model if isinstance(model, tuple) else (model,)
+    refs = [{"$ref": _REF.format(model=each.__name__)} for each in models]
+    content = {"application/json": {"schema": refs[0] if len(refs) == 1 else {"anyOf": refs}, "example": example}}
     return {"requestBody": {"required": True, "content": content | others}}
 
 

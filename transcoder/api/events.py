@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from pipelines.live.stats import LiveStats
 from pipelines.result import Progress
 from transcoder.api.context import ServiceOf, TenantOf
 from transcoder.api.problems import responses
@@ -64,7 +65,7 @@ async def _news(service: Service, tenant: str, job_id: str) -> AsyncIterator[Ser
             return
 
 
-def _progress(job: Job) -> Progress:
+def _progress(job: Job) -> Progress | LiveStats:
     return job.stats or Progress(fraction=job.progress, eta_seconds=job.eta_seconds)
 
 

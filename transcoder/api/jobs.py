@@ -10,13 +10,13 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.spec import FileJob
+from pipelines.stream_spec import StreamJob
 from transcoder.api.bodies import documented, json_body, parse_json, read_json, validated
 from transcoder.api.context import PrincipalOf, ServiceOf, TelemetryOf, TenantOf
 from transcoder.api.forms import Form, boundary_of
 from transcoder.api.problems import Fault, InvalidRequest, responses
 from transcoder.api.uploads import received_form
 from transcoder.auth.principal import Principal
-from transcoder.errors import Conflict
 from transcoder.jobs import Job, JobStatus
 from transcoder.service import Service
 from transcoder.submission import Idempotency
@@ -79,7 +79,7 @@ class JobChange(BaseModel):
         200: {"model": Job, "description": "The job that this Idempotency-Key already made"},
         **responses(400, 408, 413, 422, 503, 507),
     },
-    openapi_extra=documented(FileJob, _SPEC_EXAMPLE, **{"multipart/form-data": {"schema": _FORM_SCHEMA}}),
+    openapi_extra=documented((FileJob, StreamJob), _SPEC_EXAMPLE, **{"multipart/form-data": {"schema": _FORM_SCHEMA}}),
     summary="Submit a job",
 )
 async def submit(
@@ -97,9 +97,7 @@ async def submit(
     boundary = boundary_of(request.headers.get("content-type", ""))
     if boundary is None:
         value = await read_json(request)
-        job, created = await _submit(
-            service, principal, validated(FileJob, value), _idempotency(idempotency_key, value)
-        )
+        job, created = await _submit(service, principal, _job_spec(value), _idempotency(idempotency_key, value))
     else:
         async with received_form(request, boundary, service, principal.tenant) as form:
             job, created = await _submit_form(service, principal, form, idempotency_key)
@@ -110,8 +108,15 @@ async def submit(
     return job
 
 
+def _job_spec(value: Any) -> FileJob | StreamJob:
+    """By its `kind`; a job that does not say it is one of a file."""
+    if isinstance(value, dict) and value.get("kind") == "stream":
+        return validated(StreamJob, value)
+    return validated(FileJob, value)
+
+
 async def _submit(
-    service: Service, principal: Principal, spec: FileJob, idempotency: Idempotency | None
+    service: Service, principal: Principal, spec: FileJob | StreamJob, idempotency: Idempotency | None
 ) -> tuple[Job, bool]:
     principal.require_queue(spec.queue)
     return await service.submit(spec, tenant=principal.tenant, idempotency=idempotency)
@@ -199,9 +204,8 @@ async def cancel_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
 
 @router.post("/{job_id}/stop", responses=responses(404, 409), summary="Stop a stream job gracefully")
 async def stop_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
-    """409 for a job of a file, which ends by itself: cancel it instead."""
-    job = await service.get(job_id, tenant)
-    raise Conflict(f"a {job.kind} job ends by itself; cancel it instead", job=job.id)
+    """Its outputs are finished, and it is completed. 409 for a file's job, which ends by itself: cancel it instead."""
+    return await service.streams.stop(job_id, tenant, lambda: service.get(job_id, tenant))
 
 
 @router.post("/{job_id}/retry", responses=responses(404, 409), summary="Run a job again")

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from transcoder.api.context import ServiceOf, TenantOf
 from transcoder.api.headers import shown_inline
+from transcoder.api.live import live_output
 from transcoder.api.problems import NotFound, responses
 from transcoder.api.ranges import Ranges, Validators, satisfiable_ranges
 from transcoder.content_types import content_type
@@ -71,6 +72,8 @@ async def read_output(
 ) -> Response:
     """Supports Range, If-Range, If-None-Match, If-Modified-Since and HEAD; the ETag is the file's SHA-256."""
     job = await service.get(job_id, tenant)
+    if job.kind == "stream":
+        return await live_output(request, service, job, path, download=download)
     file = listed(job, path)
     stored = service.storage.output_path(job.id, job.published_attempt, file.path)
     try:

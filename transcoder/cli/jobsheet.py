@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from pipelines.stream_spec import StreamInput
 from transcoder.cli.screen import out, print_json, show_warnings, table
 from transcoder.cli.values import format_bytes, format_seconds
 from transcoder.jobs import Job
@@ -51,4 +52,6 @@ def _local(moment: datetime) -> str:
 
 def _source(job: Job) -> str:
     where = job.spec.input
+    if isinstance(where, StreamInput):
+        return where.url or "publisher"
     return where.url or where.path or f"upload {where.upload}"
