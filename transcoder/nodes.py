@@ -82,11 +82,12 @@ class NodeStore:
             await connection.execute(update(nodes).where(nodes.c.name == name).values(beat_at=_NEVER))
 
     async def set_devices(self, name: str, devices: Sequence[NodeDevice]) -> None:
-        """What the node has now. Slots and draining stay as operators set them."""
+        """What the node has now. Slots and draining stay as operators set them; what none has set follows the node."""
         async with self.database.write() as connection:
-            found = await connection.execute(select(node_devices.c.id).where(node_devices.c.node == name))
-            known = set(found.scalars())
-            gone = known - {each.device.id for each in devices}
+            columns = (node_devices.c.id, node_devices.c.slots, node_devices.c.facts)
+            found = await connection.execute(select(*columns).where(node_devices.c.node == name))
+            known = {row.id: row.slots if row.slots != row.facts["slots"] else None for row in found}
+            gone = known.keys() - {each.device.id for each in devices}
             if gone:
                 await connection.execute(delete(node_devices).where(node_devices.c.id.in_(gone)))
             for each in devices:
@@ -96,8 +97,9 @@ class NodeStore:
                     "condition": each.condition,
                 }
                 if each.device.id in known:
-                    mine = node_devices.c.id == each.device.id
-                    await connection.execute(update(node_devices).where(mine).values(**values))
+                    mine, set_slots = node_devices.c.id == each.device.id, known[each.device.id]
+                    slots = each.device.slots if set_slots is None else set_slots
+                    await connection.execute(update(node_devices).where(mine).values(slots=slots, **values))
                     continue
                 fresh = {"id": each.device.id, "node": name, "slots": each.device.slots, "draining": False}
                 await connection.execute(insert(node_devices).values(**fresh, **values))

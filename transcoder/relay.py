@@ -49,8 +49,8 @@ class Relay:
 
     def _tell(self, job: Job, before: Job | None) -> None:
         if before is None:
-            if job.status.ended:
-                self.events.publish(job.id, "status", job.model_dump(mode="json"))
+            # what changed since the listener read the job is not known
+            self.events.publish(job.id, "status", job.model_dump(mode="json"))
             return
         if job.attempts != before.attempts and job.attempts:
             self.events.publish(job.id, "attempt", job.attempts[-1].model_dump(mode="json"))

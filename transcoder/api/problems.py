@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -202,6 +203,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(InvalidRequest, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(RangeNotSatisfiable, _out_of_range)  # type: ignore[arg-type]
     app.add_exception_handler(ServiceError, service_problem)  # type: ignore[arg-type]
+    app.add_exception_handler(SQLAlchemyError, _database_error)
     app.add_exception_handler(PipelineError, _pipeline_error)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _parameters)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _http_error)  # type: ignore[arg-type]
@@ -220,6 +222,12 @@ async def service_problem(request: Request, error: ServiceError) -> Response:
         facts=_facts(request, error.facts),
         headers=dict(error.http_headers),
     )
+
+
+async def _database_error(request: Request, error: Exception) -> Response:
+    """Nothing was promised: a client may send the same again, best with an Idempotency-Key."""
+    logger.warning("%s %s: the database does not answer", request.method, request.url.path, exc_info=error)
+    return problem(503, "service_unavailable", "the database does not answer", headers={"Retry-After": "5"})
 
 
 async def _invalid(request: Request, error: InvalidRequest) -> Response:
