@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
+from structlog.contextvars import bound_contextvars
 
 from pipelines.errors import Cancelled as CancelledError
 from pipelines.errors import DeadlineExceeded, PipelineError
@@ -30,6 +31,7 @@ from transcoder.engine import Stop
 from transcoder.errors import ServiceError
 from transcoder.events import EventBus
 from transcoder.executor import Executor
+from transcoder.ids import waited_seconds
 from transcoder.inputs import Inputs
 from transcoder.joblog import Line, LogLine, printable, stamp
 from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
@@ -86,8 +88,14 @@ class AttemptRunner:
     streams: StreamRunner
 
     async def run(self, claim: Claim, stop: Stop) -> None:
+        with bound_contextvars(job=claim.job_id, tenant=claim.tenant, attempt=claim.attempt, device=claim.device.id):
+            await self._run(claim, stop)
+
+    async def _run(self, claim: Claim, stop: Stop) -> None:
         started = time.monotonic()
         self.news.observer.attempt_started(claim.device.id)
+        if claim.attempt == 1:
+            self.news.observer.job_started(str(claim.spec.get("queue", "default")), waited_seconds(claim.job_id))
         live = self.board.begin(claim.job_id)
         try:
             await self.news.job_changed(claim.job_id, claim.tenant, attempt=True)
@@ -105,6 +113,7 @@ class AttemptRunner:
         self.news.observer.attempt_finished(
             claim.device.id, settlement.ATTEMPT_STATUS[type(outcome)], time.monotonic() - started
         )
+        self.news.observer.frames_written(claim.device.id, live.progress.frames)
         tell = self.news.job_ended if status is not None and status.ended else self.news.job_changed
         await tell(claim.job_id, claim.tenant, attempt=True)
 
@@ -204,6 +213,7 @@ class AttemptRunner:
     async def _note(self, claim: Claim, text: str) -> None:
         """A line of the service's own in the job's log."""
         line = LogLine(utc_now(), printable(Line(text.encode())))
+        logger.info("%s", line.text)
         self.events.publish(claim.job_id, "log", {"time": stamp(line.time), "text": line.text})
         try:
             await asyncio.to_thread(_append, self.storage.log_path(claim.job_id), f"{line}\n")

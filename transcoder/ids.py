@@ -26,3 +26,8 @@ class IdMaker:
 
 
 new_id = IdMaker()
+
+
+def waited_seconds(id_: str) -> float:
+    """How long ago an id was made, by the clock of the machine that made it."""
+    return max(0.0, time.time() - int(id_[:_TIME_DIGITS], 16) / 1_000_000)

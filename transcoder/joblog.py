@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from transcoder.repeats import Repeats
+
 CHUNK_BYTES = 64 * 1024
 _FLOOD_PAUSE_SECONDS = 0.02
 
@@ -94,7 +96,8 @@ def stamp(time: datetime) -> str:
 class JobLog:
     """Appends to the log at `path` (None: nowhere) and tells each line to `on_line`, up to `max_bytes` of text in all.
 
-    What comes after that is read and dropped. A log that can't be written does not stop the work: it is told once.
+    What comes after that is read and dropped; messages that come again and again are counted. A log that can't be
+    written does not stop the work: it is told once.
     """
 
     def __init__(
@@ -103,18 +106,23 @@ class JobLog:
         self._path, self._on_line = path, on_line
         self._room_bytes = max_bytes
         self._max_line_bytes = max_line_bytes
+        self._repeats = Repeats()
 
     async def copy(self, reader: asyncio.StreamReader) -> None:
         """Takes all lines of `reader`."""
         async for lines in read_lines(reader, self._max_line_bytes):
-            taken = list(self._fitting(lines))
-            for line in taken:
-                self._on_line(line)
-            if self._path is not None and taken:
-                await self._append(self._path, "".join(f"{line}\n" for line in taken))
+            await self._take(filter(self._repeats.is_new, filter(None, map(printable, lines))))
+        await self._take(self._repeats.told())
 
-    def _fitting(self, lines: Iterable[Line]) -> Iterator[LogLine]:
-        for text in filter(None, map(printable, lines)):
+    async def _take(self, texts: Iterable[str]) -> None:
+        taken = list(self._fitting(texts))
+        for line in taken:
+            self._on_line(line)
+        if self._path is not None and taken:
+            await self._append(self._path, "".join(f"{line}\n" for line in taken))
+
+    def _fitting(self, texts: Iterable[str]) -> Iterator[LogLine]:
+        for text in texts:
             if self._room_bytes <= 0:
                 return
             self._room_bytes -= len(text.encode()) + 1

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
 from transcoder.costs import SlotCost
+from transcoder.logs import LogFormat, LogLevel
 from transcoder.sandbox import Mode, machine_memory_bytes
 from transcoder.webhooks.secret import is_secret
 
@@ -93,6 +94,10 @@ class Settings(BaseSettings):
     data_dir: Path = Field(Path("data"), description="Folder for the database, uploads, scratch and outputs.")
     host: str = Field("127.0.0.1", description="Address that the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port that the API listens on; 0 takes a free one.")
+    log_format: LogFormat = Field(
+        "auto", description="Form of the service's log: json, pretty, or auto: pretty on a terminal, JSON elsewhere."
+    )
+    log_level: LogLevel = Field("info", description="Least of what is logged: debug, info, warning, error.")
     database_url: str | None = Field(
         None, description="SQLAlchemy URL of the database; SQLite in the data folder when not given."
     )

@@ -7,9 +7,11 @@ the memory of the service or of Prometheus with names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from itertools import pairwise
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,10 +50,24 @@ class Telemetry:
         self._registry = CollectorRegistry()
         self._queues: set[str] = set()
         self._jobs = Gauge(
-            "transcoder_jobs", "Jobs that are queued or running.", ("status", "queue"), registry=self._registry
+            "transcoder_jobs_active", "Jobs that are queued or running.", ("status", "queue"), registry=self._registry
         )
-        self._finished = Counter(
-            "transcoder_jobs_finished", "Jobs that ended.", ("status", "queue"), registry=self._registry
+        self._finished = Counter("transcoder_jobs", "Jobs that ended.", ("status", "queue"), registry=self._registry)
+        self._queue_wait = Histogram(
+            "transcoder_queue_wait_seconds",
+            "From the submission of jobs to the start of their first attempt.",
+            ("queue",),
+            buckets=_JOB_BUCKETS,
+            registry=self._registry,
+        )
+        self._frames = Counter(
+            "transcoder_frames", "Pictures that ended attempts wrote.", ("device",), registry=self._registry
+        )
+        self._fallbacks = Counter(
+            "transcoder_fallback",
+            "Attempts after a failed one: its device, the next one's, its error code. Counted when the job ends.",
+            ("from", "to", "reason"),
+            registry=self._registry,
         )
         self._job_seconds = Histogram(
             "transcoder_job_seconds",
@@ -71,7 +87,7 @@ class Telemetry:
             registry=self._registry,
         )
         self._slots = Gauge("transcoder_slots", "Slots of a device.", ("device",), registry=self._registry)
-        self._busy = Gauge("transcoder_slots_busy", "Slots that run something.", ("device",), registry=self._registry)
+        self._busy = Gauge("transcoder_slot_busy", "Slots that run something.", ("device",), registry=self._registry)
         self._ready = Gauge(
             "transcoder_device_ready", "1 when a device takes tasks.", ("device",), registry=self._registry
         )
@@ -87,6 +103,12 @@ class Telemetry:
             ("device",),
             registry=self._registry,
         )
+        self._free = Gauge(
+            "transcoder_disk_free_bytes", "Free space of the data folder's disk.", registry=self._registry
+        )
+        self._version = Info("transcoder_build", "What runs.", registry=self._registry)
+        self._version.info({"version": version("transcoder")})
+        ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "transcoder_http_requests",
             "HTTP requests that were answered.",
@@ -100,8 +122,17 @@ class Telemetry:
     def job_finished(self, job: Job) -> None:
         queue = self._queue(job.queue)
         self._finished.labels(job.status.value, queue).inc()
+        for before, after in pairwise(job.attempts):
+            if before.task == after.task and before.status == "failed" and before.error is not None:
+                self._fallbacks.labels(before.device, after.device, before.error.code).inc()
         if job.status is JobStatus.COMPLETED and job.started_at is not None and job.finished_at is not None:
             self._job_seconds.labels(queue).observe((job.finished_at - job.started_at).total_seconds())
+
+    def job_started(self, queue: str, waited_seconds: float) -> None:
+        self._queue_wait.labels(self._queue(queue)).observe(waited_seconds)
+
+    def frames_written(self, device: str, count: int) -> None:
+        self._frames.labels(device).inc(count)
 
     def attempt_started(self, device: str) -> None:
         self._attempts_started.labels(device).inc()
@@ -117,8 +148,16 @@ class Telemetry:
         method = method if method in METHODS else OTHER
         self._requests.labels(route or OTHER, method, str(status)).inc()
 
-    def exposition(self, devices: Iterable[DeviceLoad], jobs: Mapping[tuple[str, JobStatus], int]) -> bytes:
+    def exposition(
+        self,
+        devices: Iterable[DeviceLoad],
+        jobs: Mapping[tuple[str, JobStatus], int],
+        *,
+        free_bytes: int | None = None,
+    ) -> bytes:
         """The text that Prometheus reads. `jobs`: how many wait or run now, by queue and status."""
+        if free_bytes is not None:
+            self._free.set(free_bytes)
         for gauge in (self._slots, self._busy, self._ready, self._engines, self._memory):
             gauge.clear()
         for device in devices:

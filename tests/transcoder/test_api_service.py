@@ -103,12 +103,14 @@ async def test_metrics_count_jobs_slots_requests_and_bytes(api: Api) -> None:
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = response.text.splitlines()
     for line in (
-        'transcoder_jobs{queue="slow",status="running"} 1.0',
-        'transcoder_jobs_finished_total{queue="default",status="completed"} 1.0',
+        'transcoder_jobs_active{queue="slow",status="running"} 1.0',
+        'transcoder_jobs_total{queue="default",status="completed"} 1.0',
         'transcoder_slots{device="software"} 1.0',
-        'transcoder_slots_busy{device="software"} 1.0',
+        'transcoder_slot_busy{device="software"} 1.0',
         'transcoder_attempts_started_total{device="software"} 2.0',
         'transcoder_job_seconds_count{queue="default"} 1.0',
+        'transcoder_queue_wait_seconds_count{queue="default"} 1.0',
+        'transcoder_frames_total{device="software"} 10.0',
         "transcoder_upload_bytes_total 10.0",
         'transcoder_http_requests_total{method="POST",route="/v1/jobs",status="201"} 2.0',
         'transcoder_http_requests_total{method="PUT",route="/v1/uploads/{name:anyname}",status="201"} 2.0',

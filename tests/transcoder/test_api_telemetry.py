@@ -10,9 +10,9 @@ def test_queue_labels_are_bounded_and_the_rest_is_summed_up() -> None:
     telemetry = Telemetry()
     waiting = {(f"q{number}", JobStatus.QUEUED): 2 for number in range(MAX_QUEUES + 10)}
     lines = telemetry.exposition((), waiting).decode().splitlines()
-    shown = [line for line in lines if line.startswith("transcoder_jobs{")]
+    shown = [line for line in lines if line.startswith("transcoder_jobs_active{")]
     assert len(shown) == MAX_QUEUES + 1
-    assert 'transcoder_jobs{queue="other",status="queued"} 20.0' in shown
+    assert 'transcoder_jobs_active{queue="other",status="queued"} 20.0' in shown
 
 
 def test_methods_and_paths_without_a_route_are_one_label_each() -> None:

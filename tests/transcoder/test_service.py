@@ -36,6 +36,7 @@ from transcoder.errors import (
 )
 from transcoder.events import Event
 from transcoder.jobs import Job, JobStatus
+from transcoder.observer import Unobserved
 from transcoder.service import Service
 from transcoder.store import Idempotency
 
@@ -219,7 +220,7 @@ async def test_events_tell_a_jobs_life_in_order(tmp_path: Path) -> None:
 
 
 @dataclass
-class Recorder:
+class Recorder(Unobserved):
     told: list[tuple[object, ...]] = field(default_factory=list)
 
     def job_finished(self, job: Job) -> None:

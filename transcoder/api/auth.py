@@ -10,6 +10,7 @@ from fastapi import Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from transcoder.api.problems import service_problem
 from transcoder.auth.authority import Authority
@@ -147,8 +148,12 @@ class Gate:
         if scope["type"] == "http":
             request = Request(scope)
             keeper: Gatekeeper = request.app.state.gatekeeper
+            # requests of one connection may share a context
+            clear_contextvars()
             try:
                 request.state.principal = await keeper.admit(request)
+                if request.state.principal is not None:
+                    bind_contextvars(tenant=request.state.principal.tenant)
             except ServiceError as error:
                 refusal = await service_problem(request, error)
                 await refusal(scope, receive, send)

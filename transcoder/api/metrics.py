@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+
 from fastapi import APIRouter, Response
 
 from transcoder.api.context import ServiceOf, TelemetryOf
@@ -17,6 +20,8 @@ router = APIRouter(tags=["operation"])
     summary="Metrics",
 )
 async def metrics(service: ServiceOf, telemetry: TelemetryOf) -> Response:
-    """Jobs by status and queue, slots by device, attempts, HTTP requests, uploaded bytes."""
-    text = telemetry.exposition(service.devices(), await service.store.active_counts())
+    """Jobs by status and queue, waits and durations, slots and load of devices, attempts, fallbacks, HTTP requests."""
+    disk = await asyncio.to_thread(shutil.disk_usage, service.storage.data_dir)
+    active = await service.store.active_counts()
+    text = telemetry.exposition(service.devices(), active, free_bytes=disk.free)
     return Response(text, media_type=CONTENT_TYPE)

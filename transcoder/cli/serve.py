@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import signal
 import socket
@@ -16,9 +15,6 @@ from transcoder.cli.screen import own_command, say
 
 if TYPE_CHECKING:
     from transcoder.settings import Settings
-
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def serve(
@@ -43,6 +39,7 @@ def serve(
 def _run(settings: Settings, listener: socket.socket, address: str) -> None:
     import uvicorn
 
+    from transcoder import logs
     from transcoder.app import create_app
     from transcoder.connections import guarded
 
@@ -52,7 +49,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
             if self.started:
                 _announce(settings, address)
 
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.configure(settings.log_format, settings.log_level)
     config = uvicorn.Config(
         create_app(settings),
         log_config=None,
@@ -61,7 +58,6 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
         ws="none",
         timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds) + 1,
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     server = Server(config)
     # uvicorn raises the signal that stopped it once more, for whoever had it before: a graceful end is exit code 0
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -75,6 +71,7 @@ def _work(settings: Settings) -> None:
     """A worker listens nowhere."""
     import asyncio
 
+    from transcoder import logs
     from transcoder.errors import ServiceError
     from transcoder.service import Service
 
@@ -86,7 +83,7 @@ def _work(settings: Settings) -> None:
             print(f"transcoder works as node {settings.node} (data in {settings.data_dir})", flush=True)
             await stopped.wait()
 
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.configure(settings.log_format, settings.log_level)
     try:
         asyncio.run(work())
     except ServiceError as error:
@@ -94,7 +91,7 @@ def _work(settings: Settings) -> None:
 
 
 def _announce(settings: Settings, address: str) -> None:
-    print(f"transcoder listens on {address} (data in {settings.data_dir}; API description at {address}/docs)")
+    print(f"transcoder listens on {address} (the page; API at {address}/docs, data in {settings.data_dir})")
     print(f"next: {own_command()} jobs submit FILE --preset web-mp4 --wait --server {address}", flush=True)
 
 
