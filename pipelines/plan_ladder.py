@@ -27,6 +27,8 @@ from pipelines.source import VideoInfo
 from pipelines.spec_ladders import LADDER_AUDIO, LADDER_VIDEO, LadderOutput
 
 SUBTITLE_GROUP = "subs"
+USUAL_ENTRIES = 4000
+"""Segments that an index has room for where nothing is known of the duration."""
 
 
 class LadderAssembly(OutputAssembly):
@@ -65,6 +67,7 @@ class LadderAssembly(OutputAssembly):
                 segment_seconds=output.segment_seconds,
                 single_file=output.single_file,
                 iframes=output.has_iframes,
+                index_entries=self._index_entries(),
                 tracks=tuple(layouts),
             ),
         )
@@ -104,6 +107,13 @@ class LadderAssembly(OutputAssembly):
                 continue
             kept.append(rendition)
         return kept
+
+    def _index_entries(self) -> int:
+        """Room for what the source promises, and some more."""
+        if not self.output.single_file or "dash" not in self.output.manifests:
+            return 0
+        seconds = self.source.duration_seconds
+        return USUAL_ENTRIES if seconds is None else min(60_000, ceil(seconds / self.output.segment_seconds * 1.1) + 16)
 
     def _sounds(self, spec: AudioSpec) -> list[AudioRendition]:
         codec = spec.codec or LADDER_AUDIO[self.output.kind][0]

@@ -15,8 +15,11 @@ from pipelines.packaging.tracks import Track, common_target, of_kind
 
 NAMESPACE = "urn:mpeg:dash:schema:mpd:2011"
 LIVE_PROFILE = "urn:mpeg:dash:profile:isoff-live:2011"
-MAIN_PROFILE = "urn:mpeg:dash:profile:isoff-main:2011"
+ON_DEMAND_PROFILE = "urn:mpeg:dash:profile:isoff-on-demand:2011"
 CMAF_PROFILE = "urn:mpeg:dash:profile:cmaf:2019"
+NUMBERED_SET = {"segmentAlignment": "true", "startWithSAP": "1"}
+INDEXED_SET = {"subsegmentAlignment": "true", "subsegmentStartsWithSAP": "1"}
+"""That players may switch between its rungs at any segment."""
 ROLE_SCHEME = "urn:mpeg:dash:role:2011"
 TRANSFER_SCHEME = "urn:mpeg:mpegB:cicp:TransferCharacteristics"
 CHANNELS_SCHEME = "urn:mpeg:mpegB:cicp:ChannelConfiguration"
@@ -43,7 +46,7 @@ def manifest(tracks: Sequence[Track], packaging: Packaging) -> str:
         {
             "xmlns": NAMESPACE,
             "type": "static",
-            "profiles": f"{MAIN_PROFILE if packaging.single_file else LIVE_PROFILE},{CMAF_PROFILE}",
+            "profiles": f"{ON_DEMAND_PROFILE if packaging.single_file else LIVE_PROFILE},{CMAF_PROFILE}",
             "mediaPresentationDuration": duration(max(track.end for track in timed)),
             "minBufferTime": duration(packaging.grid),
             "maxSegmentDuration": duration(max(s.seconds for track in timed for s in track.segments)),
@@ -91,7 +94,7 @@ def _add_set(period: ET.Element, number: int, tracks: Sequence[Track], target: i
     if first.kind == "subtitle":
         facts["mimeType"] = "text/vtt"
     else:
-        facts |= {"mimeType": f"{first.kind}/mp4", "segmentAlignment": "true", "startWithSAP": "1"}
+        facts |= {"mimeType": f"{first.kind}/mp4", **(INDEXED_SET if tracks[0].single else NUMBERED_SET)}
     if first.language is not None:
         facts["lang"] = first.language
     adaptation = ET.SubElement(period, "AdaptationSet", facts)
@@ -137,7 +140,7 @@ def _add_representation(adaptation: ET.Element, track: Track, target: int) -> No
         assert track.whole_path is not None
         ET.SubElement(representation, "BaseURL").text = uri(track.path(track.whole_path))
     elif track.single:
-        _add_list(representation, track)
+        _add_base(representation, track)
     else:
         _add_template(representation, track)
 
@@ -158,14 +161,12 @@ def _add_template(representation: ET.Element, track: Track) -> None:
     _add_timeline(template, track)
 
 
-def _add_list(representation: ET.Element, track: Track) -> None:
+def _add_base(representation: ET.Element, track: Track) -> None:
+    """One file with an index of its own."""
     assert track.init_path is not None
     ET.SubElement(representation, "BaseURL").text = uri(track.path(track.init_path))
-    listed = ET.SubElement(representation, "SegmentList", {"timescale": str(track.timescale)})
-    ET.SubElement(listed, "Initialization", {"range": _range(0, track.init_size)})
-    _add_timeline(listed, track)
-    for segment in track.segments:
-        ET.SubElement(listed, "SegmentURL", {"mediaRange": _range(segment.offset, segment.size)})
+    base = ET.SubElement(representation, "SegmentBase", {"indexRange": _range(track.init_size, track.index_size)})
+    ET.SubElement(base, "Initialization", {"range": _range(0, track.init_size)})
 
 
 def _range(offset: int, size: int) -> str:

@@ -61,6 +61,8 @@ class Packaging(Facts):
     single_file: bool = False
     """All segments of a rendition in one file, each named by its range of bytes."""
     iframes: bool = True
+    index_entries: int = 0
+    """Segments that the index in the one file has room for: DASH finds them there. 0: no index."""
     tracks: tuple[TrackLayout, ...]
 
     @property

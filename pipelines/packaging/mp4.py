@@ -228,6 +228,23 @@ def _box(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I4s", 8 + len(body), kind) + body
 
 
+def index_bytes(entries: int) -> int:
+    """Size of an index of so many entries."""
+    return 40 + 12 * entries
+
+
+def index_box(timescale: int, begin: int, entries: Sequence[tuple[int, int]], *, gap: int) -> bytes:
+    """A sidx of (bytes, ticks) that lie one behind the other, `gap` bytes after it. Each begins with a keyframe."""
+    head = struct.pack(">IIIQQHH", 1 << 24, 1, timescale, begin, gap, 0, len(entries))
+    rows = b"".join(struct.pack(">III", size & 0x7FFFFFFF, ticks, 0x90000000) for size, ticks in entries)
+    return _box(b"sidx", head + rows)
+
+
+def free_box(size: int) -> bytes:
+    """A box that is skipped, of `size` bytes in all (at least 8)."""
+    return _box(b"free", bytes(size - 8))
+
+
 def with_edit_list(init: bytes, media_time: int) -> bytes:
     """An init section whose track is shown from `media_time` on (in its own ticks)."""
     if media_time <= 0:

@@ -55,9 +55,8 @@ class Package:
         )
         if layout.kind == "subtitle":
             return CueLane(plan, self._root, SegmentFiles(folder, "vtt", single=False))
-        return make(
-            plan, self._root, SegmentFiles(folder, extension, single=packaging.single_file), packaging.grid, sound=sound
-        )
+        files = SegmentFiles(folder, extension, single=packaging.single_file, index_entries=packaging.index_entries)
+        return make(plan, self._root, files, packaging.grid, sound=sound)
 
     @property
     def bytes(self) -> int:
@@ -112,10 +111,13 @@ class Package:
         for lane, layout in zip(self._lanes, self.packaging.tracks, strict=True):
             if isinstance(lane, Lane) and lane.segments:
                 timescale = lane.timescale if isinstance(lane, Mp4Lane) else TS_CLOCK
-                files = lane.written
-                timed.append(
-                    Track(layout, lane.codec, tuple(lane.segments), timescale, files.init_path, files.init_size)
-                )
+                files, segments = lane.written, tuple(lane.segments)
+                try:
+                    files.write_index(segments, timescale)
+                except MUX_ERRORS as error:
+                    raise output_error(error, lane.plan.path) from error
+                place = (files.init_path, files.init_size, files.index_size)
+                timed.append(Track(layout, lane.codec, segments, timescale, *place))
         if not timed:
             return []
         cuts = self._cuts(timed)

