@@ -26,8 +26,8 @@ PLANNED_AS = {"fmp4": "mp4", "flv": "mp4", "rtp": "mp4"}
 """Containers of files whose rules live ones follow; others have their own name."""
 
 PROMPT: dict[str, dict[str, str]] = {
-    "libx264": {"bf": "0", "sc_threshold": "0", "rc-lookahead": "10", "x264-params": "sync-lookahead=0"},
-    "libx265": {"bf": "0", "x265-params": "scenecut=0:rc-lookahead=10"},
+    "libx264": {"bf": "0", "sc_threshold": "0", "rc-lookahead": "5", "x264-params": "sync-lookahead=0"},
+    "libx265": {"bf": "0", "x265-params": "scenecut=0:rc-lookahead=5"},
     "libsvtav1": {"svtav1-params": "pred-struct=1"},
     "libvpx-vp9": {"deadline": "realtime", "lag-in-frames": "0", "auto-alt-ref": "0"},
     **{f"{codec}_{api}": {"bf": "0"} for codec in ("h264", "hevc") for api in ("vaapi", "qsv")},

@@ -26,6 +26,7 @@ from transcoder.fetch import DNS_SECONDS, content_type_of, opened
 from transcoder.streams.datagrams import bind_datagrams, receive, send_datagrams
 from transcoder.streams.hls_pull import HLS_TYPES, pull
 from transcoder.streams.relay import Handover, exchange, pair, pour
+from transcoder.streams.rtmp.client import Publisher
 from transcoder.streams.srt import srt_connection
 from transcoder.streams.urls import TLS, StreamUrl
 
@@ -106,6 +107,27 @@ class Dialer:
         ours, theirs = pair()
         return Handover(theirs, kind, told, options=options, work=lambda: exchange(reader, writer, ours))
 
+    async def _publish(self, url: StreamUrl, name: str) -> Handover:
+        """RTMP, spoken here: what the process writes is FLV."""
+        if url.login:
+            raise ConnectFailed("RTMP with a user name is not spoken here; servers take a stream key", stage="fetch")
+        sock = await self.tcp(url)
+        try:
+            async with asyncio.timeout(self.connect_seconds):
+                tls = (self.ssl_context or ssl.create_default_context()) if url.scheme in TLS else None
+                host = url.host if tls is not None else None
+                reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host)
+                publisher = Publisher(reader, writer)
+                await publisher.greet(url)
+        except TimeoutError:
+            sock.close()
+            raise ConnectFailed(f"{url.host} did not take the stream in time", stage="fetch") from None
+        except BaseException:
+            sock.close()
+            raise
+        ours, theirs = pair()
+        return Handover(theirs, work=lambda: publisher.send(ours))
+
     async def _http(self, url: StreamUrl, name: str) -> Handover:
         """The body as it comes; of a playlist, the bodies of its segments."""
         headers = {}
@@ -182,6 +204,11 @@ _IN: dict[str, _Way] = {
     **dict.fromkeys(("udp", "rtp"), Dialer._datagrams),
     "srt": Dialer._srt,
 }
-_OUT: dict[str, _Way] = {**_SERVERS, "udp": Dialer._send_datagrams, "srt": Dialer._send_srt}
+_OUT: dict[str, _Way] = {
+    **_SERVERS,
+    **dict.fromkeys(("rtmp", "rtmps"), Dialer._publish),
+    "udp": Dialer._send_datagrams,
+    "srt": Dialer._send_srt,
+}
 
 __all__ = ["Dialer", "is_allowed"]

@@ -120,7 +120,9 @@ class ChunkReader:
 
 def chunked(message: Message, *, lane: int, size: int = DEFAULT_CHUNK_BYTES) -> bytes:
     """A message as chunks, with a whole head."""
-    head = message.timestamp.to_bytes(3) + len(message.body).to_bytes(3) + bytes([message.kind])
+    moment = message.timestamp & 0xFFFFFFFF
+    extended = moment.to_bytes(4) if moment >= _EXTENDED else b""
+    head = min(moment, _EXTENDED).to_bytes(3) + len(message.body).to_bytes(3) + bytes([message.kind])
     pieces = [message.body[at : at + size] for at in range(0, len(message.body), size)] or [b""]
-    first = bytes([lane]) + head + message.stream.to_bytes(4, "little") + pieces[0]
-    return first + b"".join(bytes([0xC0 | lane]) + piece for piece in pieces[1:])
+    first = bytes([lane]) + head + message.stream.to_bytes(4, "little") + extended + pieces[0]
+    return first + b"".join(bytes([0xC0 | lane]) + extended + piece for piece in pieces[1:])
