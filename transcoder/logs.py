@@ -1,7 +1,7 @@
 """The service's own log: one line for each thing that happened, as JSON for machines or in colour for people.
 
-What is bound to the context (`structlog.contextvars`) is on each line: the job, tenant and attempt that it is about, the
-tenant of a request. Modules log with the standard library; this gives their lines their form.
+What is bound to the context (`structlog.contextvars`) is on each line: job, tenant and attempt, or a request's tenant.
+Modules log with the standard library; this gives their lines their form.
 """
 
 from __future__ import annotations

@@ -47,6 +47,11 @@ class ProgressBoard:
         if self._live.get(job_id) is live:
             del self._live[job_id]
 
+    def streams(self) -> dict[str, LiveStats]:
+        """What the streams of this process said last, by job."""
+        said = {job_id: live.progress for job_id, live in self._live.items()}
+        return {job_id: progress for job_id, progress in said.items() if isinstance(progress, LiveStats)}
+
     def runs(self, job_id: str) -> bool:
         """Whether the job runs in this process."""
         return job_id in self._live

@@ -102,6 +102,7 @@ class Service:
         self._load = LoadMeter()
         self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
         self._board = ProgressBoard(self.store)
+        self.running_streams = self._board.streams
         self.deliveries = DeliveryStore(self.database)
         self.courier = courier_for(settings, self.deliveries)
         self._news = News(self.store, self.events, self._board, observer or Unobserved(), self.courier.wake)

@@ -15,8 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pipelines.live.stats import LiveStats
 from transcoder.gpu_load import Load
 from transcoder.jobs import Job, JobStatus
+from transcoder.stream_figures import StreamFigures
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -103,6 +105,7 @@ class Telemetry:
             ("device",),
             registry=self._registry,
         )
+        self._streams = StreamFigures(self._registry)
         self._free = Gauge(
             "transcoder_disk_free_bytes", "Free space of the data folder's disk.", registry=self._registry
         )
@@ -153,9 +156,11 @@ class Telemetry:
         devices: Iterable[DeviceLoad],
         jobs: Mapping[tuple[str, JobStatus], int],
         *,
+        streams: Mapping[str, LiveStats] = {},
         free_bytes: int | None = None,
     ) -> bytes:
         """The text that Prometheus reads. `jobs`: how many wait or run now, by queue and status."""
+        self._streams.show(streams)
         if free_bytes is not None:
             self._free.set(free_bytes)
         for gauge in (self._slots, self._busy, self._ready, self._engines, self._memory):

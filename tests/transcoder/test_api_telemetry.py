@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.live.stats import LiveStats
 from transcoder.jobs import JobStatus
 from transcoder.telemetry import MAX_QUEUES, Telemetry
 
@@ -29,3 +30,14 @@ def test_each_telemetry_counts_for_itself() -> None:
     first.upload_stored(7)
     assert "transcoder_upload_bytes_total 7.0" in first.exposition((), {}).decode()
     assert "transcoder_upload_bytes_total 0.0" in second.exposition((), {}).decode()
+
+
+def test_streams_are_summed_up_and_counts_go_on_when_one_begins_anew() -> None:
+    telemetry = Telemetry()
+    telemetry.exposition((), {}, streams={"a": LiveStats(state="live", reconnects=3, last_frame_age_seconds=2.5)})
+    streams = {"a": LiveStats(state="reconnecting", reconnects=1), "b": LiveStats(state="live", reconnects=4)}
+    lines = telemetry.exposition((), {}, streams=streams).decode().splitlines()
+    assert "transcoder_stream_reconnects_total 8.0" in lines
+    assert 'transcoder_streams{state="live"} 1.0' in lines
+    assert 'transcoder_streams{state="connecting"} 0.0' in lines
+    assert "transcoder_stream_frame_age_seconds 0.0" in lines

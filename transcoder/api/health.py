@@ -15,7 +15,8 @@ router = APIRouter(tags=["operation"])
 
 
 class Sandbox(BaseModel):
-    """What confines the processes that read inputs. `landlock` and `control_group` (a memory limit that counts everything) are the kernel's versions of them, 0: none."""
+    """What confines the processes that read inputs. `landlock` and `control_group` (a memory limit that counts
+    everything) are the kernel's versions of them, 0: none."""
 
     mode: Mode
     landlock: int

@@ -23,5 +23,5 @@ async def metrics(service: ServiceOf, telemetry: TelemetryOf) -> Response:
     """Jobs by status and queue, waits and durations, slots and load of devices, attempts, fallbacks, HTTP requests."""
     disk = await asyncio.to_thread(shutil.disk_usage, service.storage.data_dir)
     active = await service.store.active_counts()
-    text = telemetry.exposition(service.devices(), active, free_bytes=disk.free)
+    text = telemetry.exposition(service.devices(), active, streams=service.running_streams(), free_bytes=disk.free)
     return Response(text, media_type=CONTENT_TYPE)

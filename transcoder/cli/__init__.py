@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from transcoder.cli import demo, devices, inspect, jobs, keys, queues, run, serve
+from transcoder.cli import demo, devices, inspect, jobs, keys, queues, run, serve, top
 
 app = typer.Typer(
     name="transcoder",
@@ -41,6 +41,7 @@ app.command()(inspect.plan)
 app.command()(inspect.presets)
 app.command()(devices.devices)
 app.command()(serve.serve)
+app.command()(top.top)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(queues.app, name="queues")
 app.add_typer(keys.app, name="keys")

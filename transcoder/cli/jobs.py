@@ -125,24 +125,39 @@ def submit(
         watch.raise_for_fate(job, ended=wait or download is not None)
 
 
+@app.command("watch")
+def watch_job(job_id: IdArgument, as_json: JsonOption = False, server: ServerOption = DEFAULT_SERVER) -> None:
+    """Follow a job to its end; its fate is the exit code. Ctrl-C leaves the job alone."""
+    from transcoder.cli import jobsheet, watch
+
+    with connect(server) as client:
+        job = watch.until_ended(client, client.job(job_id))
+        jobsheet.show_job(job, as_json=as_json, server=client.server)
+        watch.raise_for_fate(job, ended=True)
+
+
 @app.command()
-def cancel(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
+def cancel(job_id: IdArgument, as_json: JsonOption = False, server: ServerOption = DEFAULT_SERVER) -> None:
     """Cancel a job that is queued or running."""
-    from transcoder.cli.screen import say
+    from transcoder.cli.screen import print_json, say
 
     with connect(server) as client:
         job = client.cancel(job_id)
     say(f"job {job.id} {'is being cancelled' if not job.status.ended else job.status}")
+    if as_json:
+        print_json(job.model_dump(mode="json"))
 
 
 @app.command()
-def retry(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
+def retry(job_id: IdArgument, as_json: JsonOption = False, server: ServerOption = DEFAULT_SERVER) -> None:
     """Queue a failed or cancelled job again."""
-    from transcoder.cli.screen import say
+    from transcoder.cli.screen import print_json, say
 
     with connect(server) as client:
         job = client.retry(job_id)
     say(f"job {job.id} {job.status}")
+    if as_json:
+        print_json(job.model_dump(mode="json"))
 
 
 @app.command()

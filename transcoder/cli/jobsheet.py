@@ -13,7 +13,7 @@ from transcoder.jobs import Job
 
 def show_jobs(jobs: Iterable[Job]) -> None:
     rows = (
-        (job.id, job.status, _share(job), job.queue, job.preset or "–", _local(job.created_at), _source(job))
+        (job.id, job.status, _share(job), job.queue, job.preset or "–", _local(job.created_at), source_name(job))
         for job in jobs
     )
     table(("job", "status", "done", "queue", "preset", "created", "input"), rows)
@@ -26,7 +26,7 @@ def show_job(job: Job, *, as_json: bool, server: str) -> None:
         return
     console = out()
     console.print(f"job {job.id}: {job.status} {_share(job)}".rstrip(" –"), style="bold", markup=False)
-    console.print(f"input {_source(job)}, created {_local(job.created_at)}, queue {job.queue}", markup=False)
+    console.print(f"input {source_name(job)}, created {_local(job.created_at)}, queue {job.queue}", markup=False)
     for attempt in job.attempts:
         why = f": {attempt.error.code}: {attempt.error.message}" if attempt.error else ""
         took = ""
@@ -50,7 +50,10 @@ def _local(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def _source(job: Job) -> str:
+def source_name(job: Job) -> str:
+    """What people know a job's input by."""
+    if isinstance(job.metadata.get("file"), str):
+        return str(job.metadata["file"])
     where = job.spec.input
     if isinstance(where, StreamInput):
         return where.url or "publisher"

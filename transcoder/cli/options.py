@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transcoder.cli import completion
 from transcoder.cli.choices import Choices
 from transcoder.cli.failures import CommandError, values_from
 
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from transcoder.settings import Settings
 
 PresetOption = Annotated[
-    str | None, typer.Option("--preset", "-p", help="A preset's name (see `transcoder presets`), or a .toml file.")
+    str | None,
+    typer.Option(
+        "--preset",
+        "-p",
+        help="A preset's name (see `transcoder presets`), or a .toml file.",
+        autocompletion=completion.presets,
+    ),
 ]
 DeviceOption = Annotated[
     str, typer.Option("--device", help="auto, hardware, software, or a device's id (see `transcoder devices`).")

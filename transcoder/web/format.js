@@ -34,7 +34,9 @@ export function between(start, end) {
   return start ? ((end ? new Date(end) : new Date()) - new Date(start)) / 1000 : null;
 }
 
-export const rate = (stats) => (stats ? `${Math.round(stats.fps)} fps · ${stats.speed.toFixed(1)}×` : "");
+/** A stream's figures have no speed: it runs in real time. */
+export const rate = (stats) =>
+  [stats?.fps === undefined ? "" : `${Math.round(stats.fps)} fps`, stats?.speed ? `${stats.speed.toFixed(1)}×` : ""].filter(Boolean).join(" · ");
 
 /** Without what may be secret in an address. */
 export function sourceName(job) {
