@@ -1,6 +1,8 @@
 """The queue with a long history: listing, counting, picking and adding with 0 and with 100,000 finished jobs.
 
-python -m benchmarks.queue_scale [FINISHED]
+python -m benchmarks.queue_scale [FINISHED] [DATABASE_URL]
+
+The database is SQLite in a temporary folder, or what the URL names: an empty one on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -103,16 +105,18 @@ async def starts(service: Service, executor: StubExecutor, upload: Upload) -> li
     return sorted(waits)
 
 
-async def measure(finished: int) -> None:
+async def measure(finished: int, url: str | None) -> None:
     print(f"{finished} finished jobs:")
     executor = StubExecutor()
     with tempfile.TemporaryDirectory() as folder:
-        async with running_service(Path(folder), executor, slots=2) as service:
+        shared = {} if url is None else {"database_url": url, "node": "bench"}
+        async with running_service(Path(folder), executor, slots=2, **shared) as service:
+            (device,) = service.devices()
             upload = await give_upload(service)
             done = await add_history(service, upload, finished)
             waits = await starts(service, executor, upload)
             print(f"  accept to start: median {waits[len(waits) // 2] * 1000:.0f} ms, p95 {waits[-3] * 1000:.0f} ms")
-            await service.update_device("software", slots=0, draining=None)
+            await service.update_device(device.id, slots=0, draining=None)
             seconds = await enqueue(service, upload, QUEUED, CLIENTS)
             print(f"  {QUEUED} jobs from {CLIENTS} clients: {seconds:.1f} s")
             one_by_one = await enqueue(service, upload, 500, 1)
@@ -128,5 +132,7 @@ async def measure(finished: int) -> None:
 
 
 if __name__ == "__main__":
-    for number in (0, int(sys.argv[1]) if len(sys.argv) > 1 else 100_000):
-        asyncio.run(measure(number))
+    database_url = sys.argv[2] if len(sys.argv) > 2 else None
+    numbers = [int(sys.argv[1]) if len(sys.argv) > 1 else 100_000]
+    for number in numbers if database_url else (0, *numbers):
+        asyncio.run(measure(number, database_url))

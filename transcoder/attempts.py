@@ -26,7 +26,7 @@ from transcoder.admission import Claim
 from transcoder.clock import utc_now
 from transcoder.content_types import content_type
 from transcoder.course import Course, Courses
-from transcoder.database import Database
+from transcoder.database import Database, current_time
 from transcoder.engine import Stop
 from transcoder.errors import ServiceError
 from transcoder.events import EventBus
@@ -232,7 +232,7 @@ class AttemptRunner:
                         ticket,
                         outcome,
                         self.settings.retry,
-                        utc_now(),
+                        await current_time(connection),
                         plan=live.plan,
                         stats=live.stats,
                         places=self.courses.places,

@@ -84,12 +84,13 @@ def _walk(condition: ColumnElement[bool], limit: int) -> Select[Any]:
 def _where(
     queue: str, requirement: str, now: datetime, only_hopped: bool, without: Collection[str]
 ) -> ColumnElement[bool]:
-    """A backoff further away than backoffs reach is due as well: the clock was set back."""
+    """A backoff further away than backoffs reach is due as well: the clock was set back. Streams begin when they say."""
+    farthest = now + timedelta(seconds=2 * MAX_BACKOFF_SECONDS)
     conditions = [
         tasks.c.state == "queued",
         tasks.c.queue == queue,
         tasks.c.requirement == requirement,
-        or_(tasks.c.available_at <= now, tasks.c.available_at > now + timedelta(seconds=2 * MAX_BACKOFF_SECONDS)),
+        or_(tasks.c.available_at <= now, and_(tasks.c.kind == "file", tasks.c.available_at > farthest)),
     ]
     if only_hopped and requirement == ANY:
         conditions.append(tasks.c.hop_at <= now)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.spec import FileJob
 from pipelines.stream_spec import StreamJob
+from transcoder.database import current_time
 from transcoder.errors import IdempotencyConflict, InputUploadNotFound, QueueFull, ServiceError, UnknownQueue
 from transcoder.jobs import Job, JobStatus
 from transcoder.queues import Queue, queued_counts, read_queues
@@ -82,7 +83,9 @@ class NewJob:
             "spec": self.spec.model_dump(mode="json"),
         }
 
-    def task_row(self) -> dict[str, Any]:
+    def task_row(self, now: datetime | None = None) -> dict[str, Any]:
+        """`now`: by the database's clock, which may be behind the one that the job was made by."""
+        late = self.created_at if now is None else min(self.created_at, now)
         return {
             "id": f"{self.id}-0",
             "job_id": self.id,
@@ -91,7 +94,7 @@ class NewJob:
             "requirement": self.requirement,
             "priority": self.spec.priority,
             "queued_at": self.created_at,
-            "available_at": self.available_at,
+            "available_at": late if self.available_at == self.created_at else self.available_at,
             "attempt": 0,
             "budget_from": 0,
             "queue": self.spec.queue,
@@ -221,7 +224,8 @@ async def _insert(connection: AsyncConnection, fresh: Sequence[NewJob]) -> None:
         for job in fresh
         if job.idempotency is not None
     ]
-    rows = ((jobs, [job.row() for job in fresh]), (tasks, [job.task_row() for job in fresh]), (idempotency, keys))
+    now = await current_time(connection)
+    rows = ((jobs, [job.row() for job in fresh]), (tasks, [job.task_row(now) for job in fresh]), (idempotency, keys))
     for table, values in rows:
         if values:
             await connection.execute(insert(table), values)

@@ -125,6 +125,15 @@ async def test_a_clock_that_was_set_back_holds_up_nothing(database: Database) ->
     assert len(await claimed(database, FreeSlots(CPU, 1))) == 1
 
 
+async def test_a_stream_that_begins_tomorrow_waits(database: Database) -> None:
+    await queue(database, (0, "any"))
+    tomorrow = utc_now() + timedelta(days=1)
+    async with database.write() as connection:
+        await connection.execute(update(tasks).values(available_at=tomorrow, kind="stream"))
+    assert await claimed(database, FreeSlots(CPU, 1)) == ()
+    assert len(await claimed(database, FreeSlots(CPU, 1), now=tomorrow)) == 1
+
+
 @pytest.mark.parametrize(
     ("policy", "device_id", "expected"),
     [
