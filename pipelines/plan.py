@@ -71,7 +71,7 @@ def _plan_output(
     output: FileOutput | LadderOutput, source: SourceInfo, site: Site, notes: Notes, *, clipped: bool
 ) -> OutputPlan:
     if isinstance(output, HlsLadder | DashLadder | CmafLadder):
-        return LadderAssembly(output, source, site, notes).plan()
+        return LadderAssembly(output, source, site, notes, clipped=clipped).plan()
     return FileAssembly(output, source, site, notes).plan(clipped=clipped)
 
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from pipelines.downmix import LAYOUTS
 from pipelines.errors import UnsupportedSpec
 from pipelines.ladder import auto_rungs, with_rate
+from pipelines.metadata import labels
 from pipelines.packaging.languages import language_tag
 from pipelines.packaging.layout import (
     MANIFEST_NAMES,
@@ -19,11 +20,14 @@ from pipelines.packaging.layout import (
     TrackLayout,
     unique,
 )
-from pipelines.plan_output import OutputAssembly
+from pipelines.placement import Site
+from pipelines.plan_copy import misfit
+from pipelines.plan_output import Notes, OutputAssembly
+from pipelines.plan_timing import ASSUMED_RATE
 from pipelines.plan_video import plan_video
-from pipelines.rendition import AudioRendition, OutputPlan, RenditionPlan, VideoRendition
+from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
 from pipelines.rungs import AudioSpec, Rung
-from pipelines.source import VideoInfo
+from pipelines.source import SourceInfo, VideoInfo
 from pipelines.spec_ladders import LADDER_AUDIO, LADDER_VIDEO, LadderOutput
 
 SUBTITLE_GROUP = "subs"
@@ -36,13 +40,17 @@ class LadderAssembly(OutputAssembly):
 
     output: LadderOutput
 
+    def __init__(self, output: LadderOutput, source: SourceInfo, site: Site, notes: Notes, *, clipped: bool) -> None:
+        super().__init__(output, source, site, notes)
+        self.clipped = clipped
+
     def plan(self) -> OutputPlan:
         output = self.output
         renditions: list[RenditionPlan] = []
         layouts: list[TrackLayout] = []
         folders: set[str] = set()
         for rung in self._rungs():
-            self._place(rung, _video_layout(rung, folders), renditions, layouts, folders)
+            self._place(rung, self._video_layout(rung, folders), renditions, layouts, folders)
         for number, spec in enumerate(output.sounds):
             for sound in self._sounds(spec):
                 layout = _audio_layout(sound, number, [spec.codec for spec in output.sounds], layouts, folders)
@@ -84,7 +92,7 @@ class LadderAssembly(OutputAssembly):
         layouts.append(layout)
         folders.add(layout.folder)
 
-    def _rungs(self) -> list[VideoRendition]:
+    def _rungs(self) -> list[VideoRendition | CopyRendition]:
         """The ladder's rungs, each once; what lies above the source makes way for what comes to the same."""
         output = self.output
         if output.video is None or not self.source.video:
@@ -99,14 +107,45 @@ class LadderAssembly(OutputAssembly):
             rung = with_rate(rung.model_copy(update={"codec": rung.codec or usual}), track)
             rung = rung.model_copy(update={"gop_seconds": _gop_seconds(rung.gop_seconds, output.segment_seconds)})
             made.append((rung, plan_video(rung, track, output.container, self.site)))
-        kept: list[VideoRendition] = []
+        kept: list[VideoRendition | CopyRendition] = []
         for rung, rendition in made:
             same = [other for other, twin in made if other is not rung and _same_picture(rendition, twin)]
             if _is_above(rung, track) and any(_is_nearer(other, rung, track) for other in same):
                 self.notes.add("rung_dropped", f"a rung of {_asked(rung)} is left out: the source is smaller")
                 continue
-            kept.append(rendition)
+            kept.append(self._copied(rung, rendition, track))
         return kept
+
+    def _copied(self, rung: Rung, encoded: VideoRendition, track: VideoInfo) -> VideoRendition | CopyRendition:
+        """The source as it is, where that is asked for and satisfies the rung; else `encoded`, which says why not."""
+        if not self.output.copy_if_fits:
+            return encoded
+        reason = misfit(rung, track, self.output.segment_seconds, clipped=self.clipped)
+        if reason is not None:
+            return encoded.model_copy(update={"reason": f"{encoded.reason}; not copied: {reason}"})
+        return CopyRendition(
+            stream=track.index,
+            codec=track.codec,
+            media="video",
+            codec_tag=encoded.codec_tag,
+            **labels(track, default=True),
+            reason=f"copied: {track.codec}, size, bitrate and keyframes of the source satisfy the rung",
+        )
+
+    def _video_layout(self, rendition: VideoRendition | CopyRendition, folders: set[str]) -> TrackLayout:
+        if isinstance(rendition, VideoRendition):
+            width, height = round(rendition.width * rendition.sample_aspect_ratio), rendition.height
+            rate, transfer = rendition.frame_rate, rendition.colour.transfer
+        else:
+            track = next(track for track in self.source.video if track.index == rendition.stream)
+            width, height = track.width, track.height
+            rate, transfer = track.frame_rate or ASSUMED_RATE, track.colour.transfer
+        name = f"{min(width, height)}p"
+        return TrackLayout(
+            kind="video",
+            folder=name if name not in folders else unique(f"{name}-{rendition.codec}", folders),
+            picture=PictureFacts(width=width, height=height, frame_rate=rate, video_range=RANGES.get(transfer, "SDR")),
+        )
 
     def _index_entries(self) -> int:
         """Room for what the source promises, and some more."""
@@ -153,21 +192,6 @@ def _excess(rung: Rung, source: VideoInfo) -> Fraction:
 
 def _asked(rung: Rung) -> str:
     return " × ".join(str(side or "any") for side in (rung.width, rung.height))
-
-
-def _video_layout(rendition: VideoRendition, folders: set[str]) -> TrackLayout:
-    width, height = round(rendition.width * rendition.sample_aspect_ratio), rendition.height
-    name = f"{min(width, height)}p"
-    return TrackLayout(
-        kind="video",
-        folder=name if name not in folders else unique(f"{name}-{rendition.codec}", folders),
-        picture=PictureFacts(
-            width=width,
-            height=height,
-            frame_rate=rendition.frame_rate,
-            video_range=RANGES.get(rendition.colour.transfer, "SDR"),
-        ),
-    )
 
 
 def _audio_layout(

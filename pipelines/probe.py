@@ -8,6 +8,7 @@ from av.container import InputContainer
 
 from pipelines.errors import BadInput, LimitExceeded, NoFrames
 from pipelines.input import LocalFile, check_pixels, open_input
+from pipelines.keyframes import longest_gop_seconds
 from pipelines.limits import Limits
 from pipelines.samples import Samples, take_samples
 from pipelines.sniff import tags_end
@@ -74,7 +75,9 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
         if stream.type == "video" and is_picture(stream):
             pictures.append(video_info(stream, len(pictures), None, limits))
         elif stream.type == "video":
-            video.append(video_info(stream, len(video), sample, limits))
+            info = video_info(stream, len(video), sample, limits)
+            gop_seconds = longest_gop_seconds(stream, _names(container))
+            video.append(info.model_copy(update={"keyframe_seconds": gop_seconds}))
         elif stream.type == "audio":
             audio.append(audio_info(stream, len(audio), sample))
         elif stream.type == "subtitle":

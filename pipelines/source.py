@@ -77,6 +77,8 @@ class VideoInfo(Track):
     frame_rate: Ratio | None = None
     """The best guess at the average rate; None when unknown. Never a promise: sources may be variable."""
     frame_count: int | None = None
+    keyframe_seconds: float | None = None
+    """The longest time without a keyframe, where the file's index says so."""
     time_base: Ratio
     field_order: Literal["progressive", "tt", "bb", "tb", "bt"] | None = None
     """What the file says."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.hls_rules import Multivariant, check_multivariant
 from tests.ladders import form, frame_times, make_ladder, rung, starts, whole
-from tests.measure import click_times, decode_video, flash_times
+from tests.measure import click_times, decode_video, flash_times, psnr
 from tests.media import Subtitles, Tone, make_flash_click, make_video
 
 NTSC = Fraction(1001, 1000)
@@ -162,3 +162,17 @@ def test_a_clip_begins_at_zero(source: Path, tmp_path: Path) -> None:
     # the picture on screen at 1.5 s, and the first one after 3.5 s
     assert starts(media) == [0, Fraction("2.02")]
     assert media.seconds == Fraction(7, 2)
+
+
+def test_a_copied_rung_keeps_its_packets_and_the_others_stay_in_step(tmp_path: Path) -> None:
+    path = make_video(tmp_path / "in.mp4", size=(320, 180), seconds=6, gop=50, b_frames=2, bit_rate=300_000)
+    rungs = [rung(180, codec="h264", rate_control={"mode": "crf", "crf": 23}), rung(90)]
+    output = {"type": "cmaf", "segment_seconds": 2, "video": rungs, "copy_if_fits": True}
+    result = make_ladder(path, tmp_path, output)
+    ladder = check_multivariant(tmp_path / "output" / "index.m3u8")
+    copied, encoded, *_ = result.outputs[0].renditions
+    assert (copied.encoder, encoded.encoder) == (None, "libx264")
+    assert [starts(media) for _, media in ladder.variants] == [[0, 2, 4], [0, 2, 4]]
+    first = decode_video(whole(ladder.variants[0][1], tmp_path / "copied.mp4"))
+    assert psnr(decode_video(path), first) == float("inf")
+    assert copied.packets == 150
