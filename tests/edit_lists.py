@@ -13,11 +13,13 @@ Edit = tuple[int, int]
 
 
 def set_edit_list(path: Path, track: int, edits: Sequence[Edit]) -> None:
-    """Gives track number `track` this edit list in place of its own. The movie's time scale is taken as 1000."""
+    """Gives track number `track` this edit list in place of its own."""
     data = path.read_bytes()
     moov = data.index(b"moov") - 4
     assert moov + int.from_bytes(data[moov : moov + 4]) == len(data), "the index must come last"
-    entries = b"".join(struct.pack(">Iihh", length, media, 1, 0) for length, media in edits)
+    # FFmpeg's muxer counts in 1/1000 s up to version 8, and as its tracks do from 9 on
+    movie = int(struct.unpack_from(">I", find_boxes(path, "moov/mvhd")[0].body, 12)[0])
+    entries = b"".join(struct.pack(">Iihh", length * movie // 1000, media, 1, 0) for length, media in edits)
     elst = _box(b"elst", struct.pack(">II", 0, len(edits)) + entries)
     body, number = b"", 0
     for name, child in _children(data[moov + 8 :]):
