@@ -84,7 +84,7 @@ def _walk(condition: ColumnElement[bool], limit: int) -> Select[Any]:
 def _where(
     queue: str, requirement: str, now: datetime, only_hopped: bool, without: Collection[str]
 ) -> ColumnElement[bool]:
-    """A backoff further away than backoffs reach is due as well: the clock was set back. Streams wait for their time."""
+    """A backoff further away than backoffs reach is due as well: the clock was set back. Streams wait."""
     farthest = now + timedelta(seconds=2 * MAX_BACKOFF_SECONDS)
     conditions = [
         tasks.c.state == "queued",
