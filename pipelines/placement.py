@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.devices import Capability, Device, Stage, Verdict
+from pipelines.devices import Capability, Device, HardwareApi, Stage, Verdict
 from pipelines.filters import Filter
 from pipelines.hardware_encoders import SURFACES
 from pipelines.hardware_filters import hardware_names, needs_mastering_display
@@ -76,19 +76,23 @@ class Site:
 
     def encoders(self, codec: str, bit_depth: int, pixel_format: str, *, tone_mapped: bool) -> tuple[Capability, ...]:
         """What encodes pictures of this kind here, the best first."""
-        if self._verdict("encode", codec, bit_depth) is not None:
-            return ()
         surface = SURFACES.get(codec, {}).get(pixel_format)
-        able = [c for c in self._capabilities("encode", codec) if c.encoder and surface in surfaces_of(c)]
+        able = []
+        for c in self._capabilities("encode", codec):
+            judged = self._verdict("encode", codec, bit_depth, api=c.api)
+            if judged is None and surface in surfaces_of(c):
+                able.append(c)
+            elif judged is not None:
+                self.refuse("encode", f"hardware encode of {codec} ({bit_depth} bit) by {c.encoder}", judged)
         qsv_first = self.device.generation in QSV_GENERATIONS and not tone_mapped
         return tuple(sorted(able, key=lambda c: (c.api == "qsv") != qsv_first))
 
     def encode_refusal(self, codec: str, bit_depth: int, pixel_format: str) -> str:
         """Why `encoders` has none."""
-        judged = self._verdict("encode", codec, bit_depth)
-        if judged is not None:
-            return judged
         found = self._capabilities("encode", codec)
+        judged = [self._verdict("encode", codec, bit_depth, api=api) for api in dict.fromkeys(c.api for c in found)]
+        if judged and judged[0] is not None and None not in judged:
+            return judged[0]
         if not found:
             return f"this device does not encode {codec}"
         if all(c.bit_depth != bit_depth for c in found):
@@ -100,9 +104,11 @@ class Site:
             c for c in self.device.capabilities if c.direction == direction and c.codec == codec and c.api is not None
         ]
 
-    def _verdict(self, stage: Stage, codec: str, bit_depth: int, profile: str | None = None) -> str | None:
+    def _verdict(
+        self, stage: Stage, codec: str, bit_depth: int, profile: str | None = None, *, api: HardwareApi | None = None
+    ) -> str | None:
         for verdict in self._verdicts:
-            if verdict.stage != stage:
+            if verdict.stage != stage or verdict.api not in (None, api):
                 continue
             same = verdict.codec == codec and verdict.bit_depth == bit_depth
             if verdict.codec == ANY_CODEC or (same and verdict.profile in (None, profile)):
@@ -152,7 +158,7 @@ class Site:
 def encodes_pictures(spec: FileJob) -> bool:
     """Whether the job asks for anything that a GPU encodes."""
     asked = [getattr(output, "video", None) for output in spec.outputs or ()]
-    return any(isinstance(each, Rung | tuple) for each in asked)
+    return any(isinstance(each, Rung | tuple) or each == "auto" for each in asked)
 
 
 def described(track: VideoInfo) -> str:

@@ -18,6 +18,8 @@ SlotCost = Literal["count", "work"]
 
 UNIT_PIXELS_PER_SECOND = 1920 * 1080 * 30
 CODEC_FACTORS = {"h264": 1.0, "hevc": 2.0, "vp9": 3.0, "av1": 3.0}
+AUTO_LADDER_UNITS = 1.9
+"""An automatic ladder of a 1080p source, down to 240 lines; others are not known before the source is."""
 MAX_COST = 1024
 
 _ASPECT = Fraction(16, 9)
@@ -31,7 +33,8 @@ def cost_of(spec: FileJob | StreamJob, by: SlotCost) -> int:
     rungs = [
         rung for video in videos for rung in (video if isinstance(video, tuple) else (video,)) if isinstance(rung, Rung)
     ]
-    return min(MAX_COST, max(1, math.ceil(sum(map(_work, rungs)))))
+    automatic = AUTO_LADDER_UNITS * videos.count("auto")
+    return min(MAX_COST, max(1, math.ceil(sum(map(_work, rungs)) + automatic)))
 
 
 def _work(rung: Rung) -> float:
