@@ -8,7 +8,7 @@ from typing import Any
 
 import av
 
-from pipelines.devices import Device, Stage
+from pipelines.devices import Device, HardwareApi, Stage
 from pipelines.encoders import SOFTWARE_ENCODERS
 from pipelines.errors import DeviceFault, DeviceUnsupported
 from pipelines.graph import Chain
@@ -39,6 +39,8 @@ class Canary(Facts):
     stage: Stage | None = None
     codec: str | None = None
     bit_depth: int = 8
+    api: HardwareApi | None = None
+    """That it is encoded through; None: VAAPI where encoding is to be seen, else what plans prefer."""
 
 
 class CanaryResult(Facts):
@@ -49,6 +51,8 @@ class CanaryResult(Facts):
 
 def fly(canary: Canary, device: Device, folder: Path, limits: Limits) -> CanaryResult:
     """Runs the canary in `folder`; any PipelineError when the device does not do it."""
+    if canary.stage == "encode":
+        device = _with_encoders(device, canary.api or "vaapi")
     source, target = _codecs(canary, device)
     if source is None or target is None:
         return CanaryResult(tried=False)
@@ -79,6 +83,11 @@ def fly(canary: Canary, device: Device, folder: Path, limits: Limits) -> CanaryR
     if frames != FRAMES:
         raise DeviceFault(f"{frames} of {FRAMES} pictures came out", stage=canary.stage, device=device.id)
     return CanaryResult(tried=True)
+
+
+def _with_encoders(device: Device, api: HardwareApi) -> Device:
+    able = tuple(c for c in device.capabilities if c.direction == "decode" or c.api == api)
+    return device.model_copy(update={"capabilities": able})
 
 
 def _codecs(canary: Canary, device: Device) -> tuple[str | None, str | None]:

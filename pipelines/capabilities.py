@@ -15,9 +15,10 @@ from av.filter import Graph
 from pipelines.checks import FILTERS, Check, CheckResult, DecodeCheck, EncodeCheck, FilterCheck, OpenCheck
 from pipelines.devices import Capability, Device, HardwareApi
 from pipelines.discovery import Found
+from pipelines.hardware_encoders import LOOKS_AHEAD
 from pipelines.source import Facts
 
-SCHEMA = 1
+SCHEMA = 2
 """Of what is measured: what an older one measured is measured again."""
 
 _DECODE = (
@@ -74,14 +75,19 @@ def checks(support: Support) -> tuple[Check, ...]:
         if _exists(encoder)
     )
     apis: tuple[HardwareApi, ...] = ("vaapi", "qsv") if support.graphs else ("vaapi",)
-    encode = (
+    encode = tuple(
         EncodeCheck(codec=codec, encoder=f"{codec}_{api}", api=api, bit_depth=depth)
         for api in apis
         for codec, depth in _ENCODE
         if _exists(f"{codec}_{api}")
     )
+    ahead = (_looking_ahead(check) for check in encode if check.encoder in LOOKS_AHEAD)
     filters = (FilterCheck(filter=name) for name in FILTERS) if support.graphs else ()
-    return (*decode, *encode, *filters)
+    return (*decode, *encode, *ahead, *filters)
+
+
+def _looking_ahead(check: EncodeCheck) -> EncodeCheck:
+    return check.model_copy(update={"look_ahead": True})
 
 
 def _exists(encoder: str) -> bool:
@@ -112,7 +118,7 @@ def unmeasured(found: Found, slots: int, support: Support) -> Device:
 def measured(device: Device, driver: str | None, results: Mapping[Check, CheckResult]) -> Device:
     """The device with all that was seen to work on it."""
     working = {check: result for check, result in results.items() if result.works}
-    capabilities = tuple(_capability(check, result) for check, result in working.items() if _is_codec(check))
+    capabilities = tuple(_capability(check, result, working) for check, result in working.items() if _is_codec(check))
     problem = None if capabilities else "nothing could be decoded or encoded on it; the service's log tells why"
     return device.model_copy(
         update={
@@ -142,16 +148,16 @@ def described(check: Check) -> str:
         case DecodeCheck():
             return f"decode {check.codec} ({check.bit_depth} bit)"
         case EncodeCheck():
-            return f"encode with {check.encoder} ({check.bit_depth} bit)"
+            return f"encode with {check.encoder} ({check.bit_depth} bit{', looking ahead' * check.look_ahead})"
         case FilterCheck():
             return f"filter with {check.filter}"
 
 
 def _is_codec(check: Any) -> bool:
-    return isinstance(check, DecodeCheck | EncodeCheck)
+    return isinstance(check, DecodeCheck) or (isinstance(check, EncodeCheck) and not check.look_ahead)
 
 
-def _capability(check: Any, result: CheckResult) -> Capability:
+def _capability(check: Any, result: CheckResult, working: Mapping[Check, CheckResult]) -> Capability:
     if isinstance(check, DecodeCheck):
         formats = _SAME_BUT_FULL_RANGE.get(check.pixel_format, (check.pixel_format,))
         return Capability(
@@ -163,6 +169,7 @@ def _capability(check: Any, result: CheckResult) -> Capability:
             min_size=result.min_size,
             max_size=result.max_size,
         )
+    ahead = working.get(_looking_ahead(check))
     return Capability(
         direction="encode",
         codec=check.codec,
@@ -170,6 +177,7 @@ def _capability(check: Any, result: CheckResult) -> Capability:
         api=check.api,
         bit_depth=check.bit_depth,
         rate_controls=result.rate_controls,
+        look_ahead=() if ahead is None else ahead.rate_controls,
         pixel_formats=("p010le",) if check.bit_depth == 10 else ("nv12",),
         min_size=result.min_size,
         max_size=result.max_size,

@@ -18,7 +18,9 @@ from av.video.frame import VideoFrame
 from pydantic import Field
 
 from pipelines.check_clips import FRAMES, HEIGHT, RATE, WIDTH, clip, hdr_pictures, pictures
+from pipelines.check_rates import trials
 from pipelines.devices import HardwareApi
+from pipelines.hardware_encoders import DRIVER_MODES
 from pipelines.library_log import MAX_REASON, constraints, library_log, reason
 from pipelines.source import Facts
 
@@ -52,6 +54,8 @@ class EncodeCheck(Facts):
     encoder: str
     api: HardwareApi
     bit_depth: int = 8
+    look_ahead: bool = False
+    """With what looking ahead needs besides; the rate controls of the result are those that it works with."""
 
 
 class FilterCheck(Facts):
@@ -77,25 +81,6 @@ _FAILURES = (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError)
 """What PyAV raises when FFmpeg or the driver refuses."""
 
 _TEN_BIT = {8: "nv12", 10: "p010le"}
-
-_QUALITY, _BITS = {"global_quality": "26"}, {"b": "1000000", "bufsize": "2000000"}
-VAAPI_RATE_CONTROLS: dict[str, dict[str, str]] = {
-    "cqp": {"rc_mode": "CQP", **_QUALITY},
-    "icq": {"rc_mode": "ICQ", **_QUALITY},
-    "cbr": {"rc_mode": "CBR", **_BITS, "maxrate": "1000000"},
-    "vbr": {"rc_mode": "VBR", **_BITS, "maxrate": "1500000"},
-    "qvbr": {"rc_mode": "QVBR", **_BITS, "maxrate": "1500000", **_QUALITY},
-}
-QSV_RATE_CONTROLS: dict[str, dict[str, str]] = {
-    "cqp": {"flags": "+qscale", "global_quality": "3068"},
-    "icq": _QUALITY,
-    "cbr": {**_BITS, "maxrate": "1000000"},
-    "vbr": {**_BITS, "maxrate": "1500000"},
-    "qvbr": {**_BITS, "maxrate": "1500000", **_QUALITY},
-}
-"""QSV chooses the mode by what is set; a quantiser is given in units of 1/118 (FF_QP2LAMBDA)."""
-
-_RATE_CONTROLS = {"vaapi": VAAPI_RATE_CONTROLS, "qsv": QSV_RATE_CONTROLS}
 
 FILTERS: dict[FilterName, Steps] = {
     "hwupload": (),
@@ -171,8 +156,11 @@ def _decode_limits(check: DecodeCheck, node: str, log: Callable[[], str]) -> tup
 def _encode(check: EncodeCheck, node: str, log: Callable[[], str]) -> CheckResult:
     """Each rate control in turn; then what the driver says its sizes are, where it refuses one."""
     trial = _TRIALS[check.api]
-    working, reasons = [], []
-    for name, options in _RATE_CONTROLS[check.api].items():
+    working: list[str] = []
+    reasons: list[str] = []
+    for name, options in trials(check.encoder, check.api, look_ahead=check.look_ahead).items():
+        if check.look_ahead and reasons and not working:
+            break
         try:
             packets = trial(check, node, options, (WIDTH, HEIGHT))
         except _FAILURES as error:
@@ -184,6 +172,9 @@ def _encode(check: EncodeCheck, node: str, log: Callable[[], str]) -> CheckResul
             reasons.append(f"{packets} of {FRAMES} pictures came out")
     if not working:
         return CheckResult(works=False, reason=reasons[0])
+    working.sort(key=DRIVER_MODES.index)
+    if check.look_ahead:
+        return CheckResult(works=True, rate_controls=tuple(working))
     min_size, max_size = _encode_limits(check, node, working[0], log)
     return CheckResult(works=True, rate_controls=tuple(working), min_size=min_size, max_size=max_size)
 
@@ -191,7 +182,7 @@ def _encode(check: EncodeCheck, node: str, log: Callable[[], str]) -> CheckResul
 def _encode_limits(check: EncodeCheck, node: str, mode: str, log: Callable[[], str]) -> tuple[Any, Any]:
     for size in (TINY, WIDE):
         try:
-            _TRIALS[check.api](check, node, _RATE_CONTROLS[check.api][mode], size)
+            _TRIALS[check.api](check, node, trials(check.encoder, check.api, look_ahead=False)[mode], size)
         except _FAILURES:
             limits = constraints(log())
             if limits != (None, None):

@@ -27,6 +27,8 @@ class Capability(Facts):
     """None: the CPU."""
     bit_depth: int = 8
     rate_controls: tuple[str, ...] = ()
+    look_ahead: tuple[str, ...] = ()
+    """The rate controls in which a QSV encoder was seen to look ahead."""
     pixel_formats: tuple[str, ...] = ()
     """Formats in memory that an encoder takes as this build of FFmpeg has it, or that a decoder's streams may have."""
     min_size: tuple[int, int] | None = None
@@ -86,6 +88,8 @@ class Verdict(Facts):
     """The stage's codec: the source's for decode, the output's for encode, the source's for filter."""
     profile: str | None = None
     bit_depth: int = 8
+    api: HardwareApi | None = None
+    """Of an encoder; None: through whatever API."""
     reason: str
 
 

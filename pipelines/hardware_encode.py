@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,8 @@ from pipelines.rendition import VideoRendition
 
 def encode_work(gpu: Gpu, rendition: VideoRendition) -> Work:
     deep = any(mark in rendition.pixel_format for mark in ("10", "210"))
-    return gpu.work("encode", rendition.codec, rendition.options.get("profile"), 10 if deep else 8)
+    work = gpu.work("encode", rendition.codec, rendition.options.get("profile"), 10 if deep else 8)
+    return replace(work, api=API_OF[rendition.encoder])
 
 
 def add_hardware_stream(

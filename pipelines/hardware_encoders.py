@@ -176,7 +176,7 @@ def _qsv_vbr(demand: Demand) -> Options:
     peaks = _peaks(demand)
     if demand.maxrate == demand.bitrate:
         peaks["maxrate"] = str((demand.bitrate or 0) + 1)
-    return {**peaks, "extbrc": "1"}
+    return peaks
 
 
 RATE_ROWS: dict[tuple[str, DriverMode], Callable[[Demand], Options]] = {
@@ -197,7 +197,7 @@ RATE_ROWS: dict[tuple[str, DriverMode], Callable[[Demand], Options]] = {
 }
 
 LOOKS_AHEAD = ("h264_qsv", "hevc_qsv", "av1_qsv")
-"""Encoders with extended rate control and look-ahead."""
+"""Encoders that may have look-ahead and extended rate control; whether a GPU's do is measured, mode by mode."""
 
 
 def rate_options(encoder: str, rc: RateControl, modes: Collection[str] = DRIVER_MODES) -> Options:
@@ -215,12 +215,11 @@ def rate_options(encoder: str, rc: RateControl, modes: Collection[str] = DRIVER_
         raise UnsupportedSpec(
             f"{encoder} has no rate control for {rate_kind(rc)} here", stage="plan", encoder=encoder, mode=rc.mode
         )
-    options = RATE_ROWS[API_OF[encoder], mode](DEMANDS[type(rc)](rc, codec))
+    demand = DEMANDS[type(rc)](rc, codec)
     if codec == "mjpeg":
-        return {"global_quality": options["global_quality"]}
-    if encoder not in LOOKS_AHEAD:
-        options.pop("extbrc", None)
-    return options
+        # percents on both APIs, and nothing else
+        return {"global_quality": str(demand.qp)}
+    return RATE_ROWS[API_OF[encoder], mode](demand)
 
 
 _COMPRESSION_LEVELS = dict(
@@ -253,13 +252,16 @@ def _qsv_speed(encoder: str, speed: str) -> Options:
     if speed in LOW_LATENCY_SPEEDS:
         return {**options, "async_depth": "1", "bf": "0"}
     options["async_depth"] = "4"
-    if encoder not in LOOKS_AHEAD:
-        return options
-    look_ahead = _LOOK_AHEAD_FRAMES[speed in PATIENT_SPEEDS]
-    return {
-        **options, "look_ahead_depth": str(look_ahead), "b_strategy": "1", "bf": "7", "refs": "5",
-        "adaptive_i": "1", "adaptive_b": "1",
-    }  # fmt: skip
+    return {**options, "b_strategy": "1", "bf": "7", "refs": "5"} if encoder in LOOKS_AHEAD else options
+
+
+def look_ahead_options(encoder: str, mode: str, speed: str) -> Options:
+    """Of an encoder that was seen to look ahead in this driver mode; nothing where pictures must not wait."""
+    if encoder not in LOOKS_AHEAD or speed in LOW_LATENCY_SPEEDS:
+        return {}
+    frames = str(_LOOK_AHEAD_FRAMES[speed in PATIENT_SPEEDS])
+    extended = {"extbrc": "1"} if mode == "vbr" else {}
+    return {**extended, "look_ahead_depth": frames, "adaptive_i": "1", "adaptive_b": "1"}
 
 
 def speed_options(encoder: str, speed: str) -> Options:
@@ -291,10 +293,21 @@ def stream_options(encoder: str, gop: int, colour: Colour) -> Options:
 
 
 def encoder_options(
-    encoder: str, rc: RateControl, speed: str, gop: int, colour: Colour, modes: Collection[str] = DRIVER_MODES
+    encoder: str,
+    rc: RateControl,
+    speed: str,
+    gop: int,
+    colour: Colour,
+    modes: Collection[str] = DRIVER_MODES,
+    look_ahead: Collection[str] = (),
 ) -> Options:
-    """All of an encoder's options in one."""
-    parts = (speed_options(encoder, speed), rate_options(encoder, rc, modes), stream_options(encoder, gop, colour))
+    """All of an encoder's options in one. `look_ahead`: the driver modes in which it can look ahead."""
+    mode = driver_mode(encoder, rc, modes)
+    ahead = look_ahead_options(encoder, mode, speed) if mode in look_ahead and mode is not None else {}
+    parts = (
+        *(speed_options(encoder, speed), ahead),
+        *(rate_options(encoder, rc, modes), stream_options(encoder, gop, colour)),
+    )
     options = merge(*parts)
     flags = "".join(part.get("flags", "") for part in parts)
     return {**options, "flags": flags} if flags else options

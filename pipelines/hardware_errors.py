@@ -151,6 +151,8 @@ class Work:
     """The source's for decode and filter, the output's for encode."""
     profile: str | None = None
     bit_depth: int = 8
+    api: str | None = None
+    """Of an encoder."""
 
     def failed(self, error: BaseException, *, began: bool) -> DeviceError:
         """The failure as ours. `began`: pictures had come through the stage before it."""
@@ -164,7 +166,7 @@ class Work:
     def error(self, kind: type[DeviceError], message: str, detail: str | None = None, **facts: Any) -> DeviceError:
         return kind(
             message, stage=self.stage, device=self.device, codec=self.codec, profile=self.profile,
-            bit_depth=self.bit_depth, detail=detail, **facts,
+            bit_depth=self.bit_depth, detail=detail, **({} if self.api is None else {"api": self.api}), **facts,
         )  # fmt: skip
 
 

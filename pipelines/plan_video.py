@@ -168,7 +168,8 @@ def _options(rung: Rung, draft: _Draft, gop: int, canvas: Canvas, reasons: list[
         reasons.append(f"crf {encoders.DEFAULT_CRF[draft.codec]:g}, the usual for {draft.codec}")
     if draft.is_gpu:
         modes = draft.capability.rate_controls
-        options = encoder_options(draft.encoder, rate_control, rung.speed, gop, canvas.colour, modes)
+        ahead = draft.capability.look_ahead
+        options = encoder_options(draft.encoder, rate_control, rung.speed, gop, canvas.colour, modes, ahead)
         reasons.append(f"{rate_control.mode} as {driver_mode(draft.encoder, rate_control, modes)}")
         return options
     return encoders.merge(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pipelines.devices import Stage, Verdict
+from pipelines.devices import HardwareApi, Stage, Verdict
+from pipelines.hardware_encoders import API_OF
 from pipelines.rendition import Plan, VideoRendition
-from transcoder.fallback import STAGES, bit_depth_of, is_step
+from transcoder.fallback import STAGES, bit_depth_of, encode_api, is_step
 from transcoder.jobs import Attempt
 
 _COUNTED = ("device_error", "device_unsupported", "device_fault")
@@ -24,9 +25,11 @@ class Circuit:
     codec: str
     profile: str | None = None
     bit_depth: int = 8
+    api: HardwareApi | None = None
+    """`qsv` of its encoders; None of everything else."""
 
     def __str__(self) -> str:
-        return f"{self.stage} of {self.codec} ({self.bit_depth} bit)"
+        return f"{self.stage} of {self.codec} ({self.bit_depth} bit{', QSV' if self.api == 'qsv' else ''})"
 
 
 def circuits_of(attempt: Attempt) -> tuple[Circuit, ...]:
@@ -38,7 +41,8 @@ def circuits_of(attempt: Attempt) -> tuple[Circuit, ...]:
     if not isinstance(codec, str):
         return ()
     stage: Stage = error.stage  # type: ignore[assignment]
-    return (Circuit(attempt.device, stage, codec, error.facts.get("profile"), error.facts.get("bit_depth") or 8),)
+    profile, bit_depth = error.facts.get("profile"), error.facts.get("bit_depth") or 8
+    return (Circuit(attempt.device, stage, codec, profile, bit_depth, encode_api(error)),)
 
 
 def circuits_in(plan: Plan) -> frozenset[Circuit]:
@@ -51,7 +55,8 @@ def circuits_in(plan: Plan) -> frozenset[Circuit]:
     for rendition in (each for output in plan.outputs for each in output.renditions):
         if not isinstance(rendition, VideoRendition) or rendition.placement != "hardware":
             continue
-        found.add(Circuit(plan.device, "encode", rendition.codec, None, bit_depth_of(rendition)))
+        api: HardwareApi | None = "qsv" if API_OF[rendition.encoder] == "qsv" else None
+        found.add(Circuit(plan.device, "encode", rendition.codec, None, bit_depth_of(rendition), api))
         if rendition.filter_placement == "hardware":
             step = decoded[rendition.stream]
             found.add(Circuit(plan.device, "filter", step.decoder, step.profile, step.bit_depth))
@@ -83,8 +88,8 @@ class Breaker:
     def succeeded(self, circuit: Circuit) -> None:
         """Forgets the failures before. Profiles are left aside: an encoder's is known only when it fails."""
         for known in list(self._records):
-            same = (known.device, known.stage, known.codec, known.bit_depth)
-            if same == (circuit.device, circuit.stage, circuit.codec, circuit.bit_depth) and (
+            same = (known.device, known.stage, known.codec, known.bit_depth, known.api)
+            if same == (circuit.device, circuit.stage, circuit.codec, circuit.bit_depth, circuit.api) and (
                 circuit.profile in (None, known.profile) or known.profile is None
             ):
                 del self._records[known]
@@ -109,6 +114,7 @@ class Breaker:
                 codec=circuit.codec,
                 profile=circuit.profile if circuit.stage == "decode" else None,
                 bit_depth=circuit.bit_depth,
+                api=circuit.api,
                 reason=f"{circuit} failed here for {len(self._records[circuit].jobs)} jobs in a row: "
                 "it waits until a test passes",
             )

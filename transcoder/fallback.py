@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pipelines.devices import Device, Stage, Verdict
+from pipelines.devices import Device, HardwareApi, Stage, Verdict
 from pipelines.placement import ANY_CODEC
 from pipelines.rendition import Plan, VideoRendition
 from pipelines.spec import DevicePolicy
@@ -132,7 +132,9 @@ def _verdict(device: str, error: ErrorInfo) -> Verdict:
     if error.code not in _OF_A_STAGE or error.stage not in STAGES:
         return Verdict(device=device, stage="encode", codec=ANY_CODEC, reason=reason)
     used = facts.get(ON_GPU)
-    if error.stage == "filter" or (error.code in _PASSING and error.stage == "encode" and _filtered(used)):
+    api = encode_api(error)
+    passing = error.code in _PASSING and error.stage == "encode" and api is None
+    if error.stage == "filter" or (passing and _filtered(used)):
         return Verdict(device=device, stage="filter", codec=ANY_CODEC, reason=reason)
     return Verdict(
         device=device,
@@ -140,8 +142,14 @@ def _verdict(device: str, error: ErrorInfo) -> Verdict:
         codec=facts.get("codec") or ANY_CODEC,
         profile=facts.get("profile"),
         bit_depth=facts.get("bit_depth") or 8,
+        api=api,
         reason=reason,
     )
+
+
+def encode_api(error: ErrorInfo) -> HardwareApi | None:
+    """The API that a failure of encoding is about: QSV's is its own, VAAPI's is QSV's too, which is built on it."""
+    return "qsv" if error.stage == "encode" and error.facts.get("api") == "qsv" else None
 
 
 def _filtered(used: Any) -> bool:
@@ -161,7 +169,8 @@ def _leaves_something(attempt: Attempt, found: Sequence[Verdict]) -> bool:
     used = attempt.error.facts.get(ON_GPU) if attempt.error is not None else None
     if not isinstance(used, dict):
         return True
-    gone = {(v.codec, v.bit_depth) for v in found if v.device == attempt.device and v.stage == "encode"}
+    whole = (v for v in found if v.device == attempt.device and v.stage == "encode" and v.api is None)
+    gone = {(v.codec, v.bit_depth) for v in whole}
     return any((each["codec"], each["bit_depth"]) not in gone for each in used["encode"])
 
 
@@ -184,7 +193,8 @@ def reason_for(before: Sequence[Attempt], device: str) -> str | None:
     elif device != last.device:
         way = "another device"
     else:
-        way = _LESS[verdicts(told)[-1].stage]
+        verdict = verdicts(told)[-1]
+        way = _LESS[verdict.stage] if verdict.api is None else "VAAPI's encoder"
     if last.error.code == UNSUITABLE:
         return f"{last.error.message}: {way}"
     return f"{described(last.error)}: {way}"

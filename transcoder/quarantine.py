@@ -121,7 +121,7 @@ class DeviceGuard:
         task.add_done_callback(lambda _: self._flying.pop(key, None))
 
     async def _close(self, circuit: Circuit) -> None:
-        canary = Canary(stage=circuit.stage, codec=circuit.codec, bit_depth=circuit.bit_depth)
+        canary = Canary(stage=circuit.stage, codec=circuit.codec, bit_depth=circuit.bit_depth, api=circuit.api)
         if await self._well(circuit.device, canary, None):
             self._breaker.succeeded(circuit)
             logger.info("%s works again on %s", circuit, circuit.device)

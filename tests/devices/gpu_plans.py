@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.devices import software_device
 from pipelines.hardware_encoders import HARDWARE_ENCODERS, SURFACES, encoder_options
@@ -32,6 +32,8 @@ class Places:
     filters: Placement = "hardware"
     encode: Placement = "hardware"
     rate_control: RateControl = FINE
+    api: Literal["vaapi", "qsv"] = "vaapi"
+    speed: str = "medium"
 
 
 FULL = Places()
@@ -61,9 +63,9 @@ def _output(output: OutputPlan, places: Places) -> OutputPlan:
 def _rendition(rendition: VideoRendition, places: Places) -> VideoRendition:
     changes: dict[str, Any] = {"filter_placement": places.filters, "placement": places.encode}
     if places.encode == "hardware":
-        encoder = HARDWARE_ENCODERS[rendition.codec, "vaapi"]
+        encoder = HARDWARE_ENCODERS[rendition.codec, places.api]
         surface = SURFACES[rendition.codec][rendition.pixel_format]
-        options = encoder_options(encoder, places.rate_control, "medium", rendition.gop_frames, rendition.colour)
+        options = encoder_options(encoder, places.rate_control, places.speed, rendition.gop_frames, rendition.colour)
         filters = tuple(
             step.model_copy(update={"pixel_format": surface}) if hasattr(step, "pixel_format") else step
             for step in rendition.filters
