@@ -16,7 +16,7 @@ from structlog.typing import Processor
 LogFormat = Literal["auto", "json", "pretty"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-QUIET = ("uvicorn", "alembic", "httpx2", "httpcore2")
+QUIET = ("uvicorn", "alembic", "httpx2", "httpcore2", "procrastinate")
 """Loggers whose every step is no news."""
 
 
