@@ -27,6 +27,7 @@ from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
+from pipelines.packaging.encryption import Cipher
 from pipelines.packaging.package import open_writer
 from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
@@ -58,6 +59,7 @@ class Assembly:
         limits: Limits,
         stack: ExitStack,
         gpu: Gpu | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         self.file, self.gpu = file, gpu
         self.decode = {decode.stream: decode for decode in plan.decode}
@@ -78,7 +80,7 @@ class Assembly:
         self.states = self.tally.states
         self.writers = self.tally.writers
         for output in plan.outputs:
-            writer = open_writer(output, folder)
+            writer = open_writer(output, folder, cipher)
             self.writers.append(writer)
             stack.enter_context(writer)
         self._assemble()

@@ -14,6 +14,7 @@ from pipelines.packaging.languages import language_tag
 from pipelines.packaging.layout import (
     MANIFEST_NAMES,
     RANGES,
+    EncryptionPlan,
     Packaging,
     PictureFacts,
     SoundFacts,
@@ -76,6 +77,7 @@ class LadderAssembly(OutputAssembly):
                 single_file=output.single_file,
                 iframes=output.has_iframes,
                 index_entries=self._index_entries(),
+                encryption=None if output.key is None else EncryptionPlan.model_validate(output.key.model_dump()),
                 tracks=tuple(layouts),
             ),
         )

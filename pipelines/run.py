@@ -18,6 +18,7 @@ from pipelines.errors import Cancelled, OutOfMemory
 from pipelines.hardware import open_source, opened_gpu
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.packaging.encryption import Cipher
 from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
 from pipelines.source import SourceInfo
@@ -36,6 +37,7 @@ def run(
     limits: Limits,
     on_progress: OnProgress | None = None,
     cancelled: threading.Event | None = None,
+    cipher: Cipher | None = None,
 ) -> Result:
     """Writes the plan's outputs into `folder` and says what was written.
 
@@ -44,7 +46,7 @@ def run(
     with ExitStack() as stack:
         gpu = stack.enter_context(opened_gpu(plan))
         container = stack.enter_context(open_source(gpu, plan, source, file, limits))
-        parts = Assembly(plan, source, file, container, folder, limits, stack, gpu)
+        parts = Assembly(plan, source, file, container, folder, limits, stack, gpu, cipher)
         demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
         _Run(parts, demuxer).work(on_progress, cancelled or threading.Event())
         for writer in parts.writers:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from pipelines.packaging.layout import Manifest, SegmentFormat
-from pipelines.rungs import AudioCodec, AudioSpec, Rung, SubtitleSpec, VideoCodec
+from pipelines.rungs import AudioCodec, AudioSpec, Model, Rung, SubtitleSpec, VideoCodec
 from pipelines.spec_outputs import OutputBase
 
 MAX_RUNGS = 12
@@ -27,6 +27,17 @@ LADDER_AUDIO: dict[str, tuple[AudioCodec, ...]] = {
     "cmaf": ("aac", "opus", "flac"),
 }
 SEGMENT_CONTAINERS: dict[SegmentFormat, str] = {"fmp4": "fmp4", "ts": "ts_segments"}
+
+
+Hex16 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
+
+
+class Encryption(Model):
+    """AES-128 on whole segments. The key is given, stored with the job, and served to players by whoever gave it."""
+
+    key: Hex16 = Field(description="16 bytes in hexadecimal digits")
+    uri: str = Field(max_length=2048, pattern=r"^\S+$", description="where players get the key")
+    iv: Hex16 | None = Field(None, description="16 bytes in hexadecimal digits; each segment's number when not given")
 
 
 class Ladder(OutputBase):
@@ -68,6 +79,11 @@ class Ladder(OutputBase):
         return False
 
     @property
+    def key(self) -> Encryption | None:
+        """What its segments are encrypted with."""
+        return None
+
+    @property
     def sounds(self) -> tuple[AudioSpec, ...]:
         if self.audio is None:
             return ()
@@ -94,10 +110,15 @@ class HlsLadder(Ladder):
     type: Literal["hls"] = "hls"
     segment_type: SegmentFormat = "fmp4"
     iframes: bool = Field(True, description="playlists of keyframes, which players scrub and search with")
+    encryption: Encryption | None = None
 
     @property
     def has_iframes(self) -> bool:
-        return self.iframes
+        return self.iframes and self.encryption is None
+
+    @property
+    def key(self) -> Encryption | None:
+        return self.encryption
 
     @property
     def kind(self) -> LadderKind:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pipelines.devices import Device, Verdict
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.packaging.encryption import Cipher
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rendition import Plan
@@ -29,15 +30,19 @@ def transcode(
     on_plan: Callable[[Plan], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     cancelled: threading.Event | None = None,
+    cipher: Cipher | None = None,
 ) -> Result:
     """Probes, plans, runs and verifies. Files are written into `folder` under the plan's paths.
 
+    `cipher` encrypts the ladders that ask for it.
     Any PipelineError of those steps; what `folder` then holds is worthless.
     """
     source = probe(file, limits)
     planned = plan(spec, source, device, verdicts=verdicts)
     if on_plan is not None:
         on_plan(planned)
-    result = run(planned, source, file, folder, limits=limits, on_progress=on_progress, cancelled=cancelled)
+    result = run(
+        planned, source, file, folder, limits=limits, on_progress=on_progress, cancelled=cancelled, cipher=cipher
+    )
     verify(planned, result, folder)
     return result

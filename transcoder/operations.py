@@ -22,6 +22,7 @@ from pipelines.spec import FileJob
 from pipelines.stream_spec import StreamJob
 from pipelines.transcode import transcode
 from transcoder import loopback
+from transcoder.aes import encrypt_cbc
 from transcoder.child import Emit, Op
 from transcoder.process import LINK_FD, limit_file_size
 from transcoder.streams.childlink import ServiceLink
@@ -98,6 +99,7 @@ def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
         device=task.device,
         verdicts=task.verdicts,
         limits=task.limits,
+        cipher=encrypt_cbc,
         on_plan=lambda made: emit("plan", made.model_dump(mode="json")),
         on_progress=lambda progress: emit("progress", progress.model_dump(mode="json")),
     )

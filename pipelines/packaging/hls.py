@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from pipelines.packaging import bandwidth
+from pipelines.packaging.encryption import key_tag
 from pipelines.packaging.layout import HLS_NAME, IFRAMES_NAME, Packaging
 from pipelines.packaging.m3u8 import (
     Alternative,
     ByteRange,
     Entry,
     InitSection,
+    Key,
     MediaPlaylist,
     MultivariantPlaylist,
     Variant,
@@ -30,21 +32,24 @@ CHARACTERISTICS = {
 def playlists(tracks: Sequence[Track], packaging: Packaging) -> dict[str, str]:
     """Texts by paths relative to the ladder's folder."""
     target = common_target(tracks)
-    texts = {track.path(HLS_NAME): _media(track, target).text() for track in tracks}
+    key = key_tag(packaging.encryption)
+    texts = {track.path(HLS_NAME): _media(track, target, key).text() for track in tracks}
     pictures = of_kind(tracks, "video") if packaging.iframes else []
     texts |= {track.path(IFRAMES_NAME): _iframes(track, target).text() for track in pictures}
     texts[HLS_NAME] = _multivariant(tracks, pictures, target).text()
     return texts
 
 
-def _media(track: Track, target: int) -> MediaPlaylist:
+def _media(track: Track, target: int, key: Key | None) -> MediaPlaylist:
+    """Subtitles are never encrypted."""
+    key = None if track.layout.kind == "subtitle" else key
     entries = [
         Entry(
             segment.path, segment.seconds, ByteRange(segment.size, segment.offset) if track.single else None
         )
         for segment in track.segments
     ]  # fmt: skip
-    return MediaPlaylist(target, entries, init=_init(track), kind="VOD", ended=True)
+    return MediaPlaylist(target, entries, init=_init(track), key=key, kind="VOD", ended=True)
 
 
 def _init(track: Track) -> InitSection | None:

@@ -196,8 +196,8 @@ class TsLane(Lane):
 
     def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
         self._tables = TsTables()
-        self._segmenter = Segmenter(seconds, files, self._tables.assemble)
-        self._codec: str | None = None
+        self._segmenter = Segmenter(seconds, files, self._assemble)
+        self._codec = ""
         super().__init__(plan, folder, files, sound=sound)
 
     @property
@@ -206,11 +206,12 @@ class TsLane(Lane):
 
     @property
     def codec(self) -> str:
-        if self._codec is None:
-            first = self.segments[0]
-            with (self.written.folder / first.path).open("rb") as file:
-                self._codec = stream_codec(file.read(first.size))
         return self._codec
+
+    def _assemble(self, pieces: Sequence[TsPiece], number: int) -> Assembled:
+        made = self._tables.assemble(pieces, number)
+        self._codec = self._codec or stream_codec(made.data)
+        return made
 
     def _take(self, begin: Fraction, is_keyframe: bool) -> None:
         data = self._tables.without(self._sink.take())

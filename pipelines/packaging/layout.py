@@ -6,6 +6,8 @@ from collections.abc import Collection
 from fractions import Fraction
 from typing import Literal
 
+from pydantic import SecretStr
+
 from pipelines.source import Facts, Ratio
 
 Manifest = Literal["hls", "dash"]
@@ -52,6 +54,14 @@ class TrackLayout(Facts):
     sound: SoundFacts | None = None
 
 
+class EncryptionPlan(Facts):
+    """AES-128 on whole segments. The key is in no dump of a plan."""
+
+    key: SecretStr
+    uri: str
+    iv: str | None = None
+
+
 class Packaging(Facts):
     """`tracks` are in the order of the plan's renditions."""
 
@@ -63,6 +73,7 @@ class Packaging(Facts):
     iframes: bool = True
     index_entries: int = 0
     """Segments that the index in the one file has room for: DASH finds them there. 0: no index."""
+    encryption: EncryptionPlan | None = None
     tracks: tuple[TrackLayout, ...]
 
     @property

@@ -262,7 +262,8 @@ def _yes(value: bool) -> str:
 
 
 def _states(key: Key | None, init: InitSection | None) -> Iterator[str]:
-    if key is not None:
-        yield "#EXT-X-KEY:" + attributes(key.attributes())
+    """A key holds for what comes after it: an init section that is named with it is clear."""
     if init is not None:
         yield "#EXT-X-MAP:" + attributes(init.attributes())
+    if key is not None:
+        yield "#EXT-X-KEY:" + attributes(key.attributes())

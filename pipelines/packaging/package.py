@@ -6,13 +6,14 @@ from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 
-from pipelines.errors import OutputFailed, PipelineError
+from pipelines.errors import OutputFailed, PipelineError, UnsupportedSpec
 from pipelines.mux import MUX_ERRORS, Writer, output_error
 from pipelines.packaging import dash, hls
 from pipelines.packaging.cue_lane import CueLane
+from pipelines.packaging.encryption import Cipher, sealer
 from pipelines.packaging.lanes import LANES, Lane, Mp4Lane
 from pipelines.packaging.layout import DASH_NAME, Packaging
-from pipelines.packaging.segments import SegmentFiles
+from pipelines.packaging.segments import Seal, SegmentFiles
 from pipelines.packaging.tracks import Track
 from pipelines.packaging.ts import OFFSET_SECONDS
 from pipelines.rendition import OutputPlan
@@ -21,16 +22,23 @@ from pipelines.source import Chapter
 TS_CLOCK = 90_000
 
 
-def open_writer(plan: OutputPlan, folder: Path) -> Writer | Package:
-    """What writes an output: one file, or a ladder."""
-    return Writer(plan, folder) if plan.packaging is None else Package(plan, folder, plan.packaging)
+def open_writer(plan: OutputPlan, folder: Path, cipher: Cipher | None = None) -> Writer | Package:
+    """What writes an output: one file, or a ladder. `cipher` is needed where that is to be encrypted."""
+    packaging = plan.packaging
+    if packaging is None:
+        return Writer(plan, folder)
+    if packaging.encryption is None:
+        return Package(plan, folder, packaging)
+    if cipher is None:
+        raise UnsupportedSpec("nothing here encrypts with AES", stage="plan", output=plan.name)
+    return Package(plan, folder, packaging, sealer(packaging.encryption, cipher))
 
 
 class Package:
     """Writes one ladder into its folder, with the interface of a Writer."""
 
-    def __init__(self, plan: OutputPlan, folder: Path, packaging: Packaging) -> None:
-        self.plan, self.packaging = plan, packaging
+    def __init__(self, plan: OutputPlan, folder: Path, packaging: Packaging, seal: Seal | None = None) -> None:
+        self.plan, self.packaging, self._seal = plan, packaging, seal
         self.path = folder / plan.path
         self._root = self.path.parent
         self._texts: list[str] = []
@@ -55,7 +63,9 @@ class Package:
         )
         if layout.kind == "subtitle":
             return CueLane(plan, self._root, SegmentFiles(folder, "vtt", single=False))
-        files = SegmentFiles(folder, extension, single=packaging.single_file, index_entries=packaging.index_entries)
+        files = SegmentFiles(
+            folder, extension, single=packaging.single_file, index_entries=packaging.index_entries, seal=self._seal
+        )
         return make(plan, self._root, files, packaging.grid, sound=sound)
 
     @property

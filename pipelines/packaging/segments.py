@@ -52,6 +52,10 @@ class Piece(Protocol):
 P = TypeVar("P", bound=Piece)
 
 
+Seal = Callable[[int, bytes], bytes]
+"""Encrypts the segment of a number (from 1)."""
+
+
 @dataclass(frozen=True)
 class Assembled:
     """The bytes of a segment, and its I-frames: time, first byte and length inside it."""
@@ -63,8 +67,11 @@ class Assembled:
 class SegmentFiles:
     """Where a track's segments go: a file each, or all into one behind the init section."""
 
-    def __init__(self, folder: Path, extension: str, *, single: bool, index_entries: int = 0) -> None:
+    def __init__(
+        self, folder: Path, extension: str, *, single: bool, index_entries: int = 0, seal: Seal | None = None
+    ) -> None:
         """`index_entries`: segments that the index of the one file has room for; 0: it gets none."""
+        self._seal = seal
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.init_path: str | None = None
@@ -101,6 +108,10 @@ class SegmentFiles:
     def write(self, number: int, data: bytes) -> tuple[str, int]:
         """Path and offset of the segment of that number (from 1)."""
         return self._write(f"{number:05d}.{self._extension}", data)
+
+    def sealed(self, number: int, data: bytes) -> bytes:
+        """The segment of that number as it is written."""
+        return data if self._seal is None else self._seal(number, data)
 
     def write_file(self, name: str, data: bytes) -> str:
         """A file beside the segments."""
@@ -150,6 +161,7 @@ class Segmenter(Generic[P]):
         pieces, self._pieces = self._pieces, []
         number = len(self.segments) + 1
         made = self._assemble(pieces, number)
-        path, offset = self._files.write(number, made.data)
+        data = self._files.sealed(number, made.data)
+        path, offset = self._files.write(number, data)
         iframes = tuple(IFrame(begin, ByteRange(length, offset + at)) for begin, at, length in made.iframes)
-        self.segments.append(Segment(pieces[0].begin, end, path, offset, len(made.data), iframes))
+        self.segments.append(Segment(pieces[0].begin, end, path, offset, len(data), iframes))

@@ -23,6 +23,7 @@ FILES = {"hls": "hls.js/dist/hls.min.js", "dash": "dashjs/dist/modern/umd/dash.a
 REQUIRED = os.environ.get("REQUIRE_PLAYERS") == "1"
 """Turns a skip into a failure."""
 JOB_SECONDS = 120
+KEY = bytes(range(16))
 
 
 def _missing(reason: str) -> None:
@@ -111,6 +112,7 @@ def page(browser: Any, server: LiveServer) -> Iterator[Any]:
     complaints: list[str] = []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.route("**/player.html", lambda route: route.fulfill(body=PAGE, content_type="text/html"))
+    opened.route("**/the.key", lambda route: route.fulfill(body=KEY, content_type="application/octet-stream"))
     opened.goto(f"{server.address}/player.html")
     yield opened
     context.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.players.conftest import MakeLadder
+from tests.players.conftest import KEY, MakeLadder
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +78,7 @@ KINDS = {
     "cmaf": {"type": "cmaf"},
     "one file": {"type": "hls", "single_file": True},
     "ts": {"type": "hls", "segment_type": "ts"},
+    "encrypted": {"type": "hls", "encryption": {"key": KEY.hex(), "uri": "/the.key"}},
 }
 
 
