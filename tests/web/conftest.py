@@ -34,6 +34,12 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Takes the slowest encoder far longer than any test waits."""
+    return make_video(tmp_path_factory.mktemp("media") / "feature.mkv", size=(1280, 720), rate=30, seconds=20)
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     path = shutil.which("chromium")
     if path is None:
@@ -48,8 +54,8 @@ def browser() -> Iterator[Any]:
 
 OpenPage = Callable[..., Any]
 Keep = Callable[[Any, str], None]
-REFUSED = re.compile(r"status of 40[13]")
-"""What browsers write to the console by themselves where a key is asked for."""
+REFUSED = re.compile(r"status of 40[13]|net::ERR_FAILED")
+"""What browsers write to the console by themselves where a key is asked for, or a test cuts the line."""
 
 
 @pytest.fixture(scope="session")

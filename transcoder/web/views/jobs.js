@@ -1,5 +1,6 @@
 // The list of jobs, live; above it the way to a new one.
 import { html, nothing } from "../vendor/lit-html/lit-html.js";
+import { guard } from "../vendor/lit-html/directives/guard.js";
 import { repeat } from "../vendor/lit-html/directives/repeat.js";
 import { call, follow, get } from "../api.js";
 import * as format from "../format.js";
@@ -12,6 +13,8 @@ const STATUSES = ["", "running", "queued", "completed", "failed", "cancelled"];
 const ENDED = new Set(["completed", "failed", "cancelled"]);
 
 export function enter(parts, signal) {
+  // older jobs come as they are scrolled to; the button is for those who don't scroll
+  addEventListener("scroll", () => innerHeight + scrollY > document.body.scrollHeight - 800 && more(), { signal, passive: true });
   load();
   submit.load();
   follow("/v1/events", signal, hear, {
@@ -32,10 +35,25 @@ async function load() {
   }
 }
 
+let asking = false;
+
 async function more() {
   const { status, next } = state.jobs;
+  if (asking || !next) return;
+  asking = true;
+  try {
+    await older(status, next);
+  } catch (error) {
+    say(error.message, "failure");
+  } finally {
+    asking = false;
+  }
+}
+
+async function older(status, next) {
   const query = new URLSearchParams({ limit: PAGE, cursor: next, ...(status ? { status } : {}) });
   const page = await get(`/v1/jobs?${query}`);
+  if (state.jobs.status !== status) return;
   update((now) => {
     const known = new Set(now.jobs.items.map((job) => job.id));
     now.jobs.items = [...now.jobs.items, ...page.items.filter((job) => !known.has(job.id))];
@@ -136,7 +154,7 @@ const row = (job) => html`<li class="job">
 function list({ items, next, loaded, failure: error }) {
   if (error) return failure(error);
   if (!items.length) return empty(loaded ? "No jobs here yet. Drop a file above to make the first one." : "Loading…");
-  return html`<ul class="jobs">${repeat(items, (job) => job.id, row)}</ul>
+  return html`<ul class="jobs">${repeat(items, (job) => job.id, (job) => guard([job], () => row(job)))}</ul>
     ${next ? html`<button class="more" @click=${more}>Show older jobs</button>` : nothing}`;
 }
 
