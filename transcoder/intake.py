@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.devices import Device
+from pipelines.errors import UnsupportedSpec
 from pipelines.placement import encodes_pictures
 from pipelines.presets import Preset, resolve
 from pipelines.spec import FileJob
@@ -71,13 +72,16 @@ class Intake:
             raise DeadlineImpossible("`stop_at` is over already", stop_at=spec.stop_at.isoformat(), now=now.isoformat())
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)
+        if spec.device.policy == "hardware":
+            raise UnsupportedSpec("streams are encoded in software", stage="plan")
         wait_seconds = spec.device.max_wait_seconds
+        policy = spec.device.model_copy(update={"policy": "software"})
         return NewJob(
             id=new_id(),
             tenant=tenant,
             spec=without_secrets(spec),
             preset=None,
-            requirement=requirement(spec.device, devices),
+            requirement=requirement(policy, devices),
             created_at=now,
             idempotency=idempotency,
             cost=cost_of(spec, self.slot_cost),

@@ -1,7 +1,8 @@
 """How a stream's process gets its connections: others make them, and hand over descriptors.
 
 The process itself may have no network at all. What FFmpeg has to connect to by itself (RTSP, RTMP) it finds on this
-machine's loopback, where a `Bridge` passes on the bytes.
+machine's loopback, where a `Bridge` passes on the bytes. Inputs only: PyAV holds Python's lock while FFmpeg opens an
+output, and the bridge's thread could not run.
 """
 
 from __future__ import annotations
@@ -173,14 +174,9 @@ class Bridge:
         connection: Connection,
         idle_seconds: float,
         on_bytes: Callable[[int], None],
-        *,
-        only_sends: bool = False,
     ) -> Passage:
-        """Hands the next caller on to `connection`; `lock` is held until FFmpeg has connected.
-
-        `only_sends`: the other side may be silent, as long as it takes what it is sent.
-        """
-        passage = Passage(self._listener, connection, idle_seconds, on_bytes, only_sends=only_sends)
+        """Hands the next caller on to `connection`; `lock` is held until FFmpeg has connected."""
+        passage = Passage(self._listener, connection, idle_seconds, on_bytes)
         passage.start()
         return passage
 
@@ -201,11 +197,8 @@ class Passage(threading.Thread):
         connection: Connection,
         idle_seconds: float,
         on_bytes: Callable[[int], None],
-        *,
-        only_sends: bool,
     ) -> None:
         super().__init__(name="bridge", daemon=True)
-        self._only_sends = only_sends
         self._listener, self._connection = listener, connection
         self._idle_seconds, self._on_bytes = idle_seconds, on_bytes
         self._ended = threading.Event()
@@ -235,7 +228,7 @@ class Passage(threading.Thread):
         heard = time.monotonic()
         while not self._ended.is_set():
             ready, _, _ = select.select([near, far], [], [], _LOOK_SECONDS)
-            if not (ready or self._only_sends) and time.monotonic() - heard > self._idle_seconds:
+            if not ready and time.monotonic() - heard > self._idle_seconds:
                 self.silent = True
                 return
             for fd in ready:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.live.link import Bridge, Link
+from pipelines.live.link import Link
 from pipelines.live.packager import Packager
 from pipelines.live.planning import Feed
 from pipelines.live.push import Pusher
@@ -36,17 +35,17 @@ def places(job: StreamJob) -> dict[str, str]:
 
 
 class Outlets:
-    """Makes sinks. `bridge` is asked for when the first server is to be connected to."""
+    """Makes sinks."""
 
-    def __init__(self, job: StreamJob, folder: Path, wall: Wall, link: Link, bridge: Callable[[], Bridge]) -> None:
-        self._folder, self._wall, self._link, self._bridge = folder, wall, link, bridge
+    def __init__(self, job: StreamJob, folder: Path, wall: Wall, link: Link) -> None:
+        self._folder, self._wall, self._link = folder, wall, link
         self._places = places(job)
 
     def sink(self, feed: Feed) -> Queued:
         output = feed.output
         leader = feed.tracks[0]
         if isinstance(output, PushOutput):
-            return Pusher(output, feed.tracks, leader, self._link, self._bridge)
+            return Pusher(output, feed.tracks, leader, self._link)
         folder = self._place(output)
         folder.mkdir(parents=True, exist_ok=True)
         if isinstance(output, RecordOutput):

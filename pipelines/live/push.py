@@ -1,17 +1,16 @@
-"""Sending on: to RTMP and RTSP servers, and as a transport stream. A server that goes away is connected to anew."""
+"""Sending on: FLV, which the service takes to RTMP servers, and transport streams. Servers may go and come back."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import av
 
 from pipelines.errors import PipelineError
 from pipelines.live.backoff import Backoff
-from pipelines.live.link import HOST, Bridge, ByteWriter, Connection, Link, Passage
+from pipelines.live.link import ByteWriter, Connection, Link
 from pipelines.live.remux import Mux
 from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
@@ -23,7 +22,6 @@ START_SECONDS = 2.0
 """How long tracks are waited for that have not shown themselves yet."""
 OPTIONS: dict[str, dict[str, str]] = {
     "flv": {"flvflags": "no_duration_filesize+no_metadata+no_sequence_end"},
-    "rtp": {"rtsp_transport": "tcp"},
     "ts": {"flush_packets": "1"},
 }
 
@@ -31,11 +29,9 @@ OPTIONS: dict[str, dict[str, str]] = {
 class Pusher(Queued):
     """Waits for its tracks and a keyframe, connects, sends; begins again when that fails, as its policy allows."""
 
-    def __init__(
-        self, output: PushOutput, tracks: Iterable[str], leader: str, link: Link, bridge: Callable[[], Bridge]
-    ) -> None:
+    def __init__(self, output: PushOutput, tracks: Iterable[str], leader: str, link: Link) -> None:
         super().__init__(str(output.name), output.type, frozenset(tracks), leader)
-        self._output, self._link, self._bridge = output, link, bridge
+        self._output, self._link = output, link
         self._known: dict[str, Track] = {}
         self._first: float | None = None
         self._cancelled = threading.Event()
@@ -90,7 +86,7 @@ class Pusher(Queued):
         tracks = [self._known[name] for name in sorted(self._known, key=lambda name: name != self._leader)]
         try:
             connection = self._link.connect(self.standing.name, self._cancelled)
-            self._sending = _Sending(connection, self._output.container, tracks, piece, self._bridge)
+            self._sending = _Sending(connection, self._output.container, tracks, piece)
         except PipelineError as error:
             self._lost(error.message, final=not error.retryable)
             return False
@@ -119,45 +115,22 @@ class Pusher(Queued):
 class _Sending:
     """One connection to a server."""
 
-    def __init__(
-        self, connection: Connection, container: str, tracks: list[Track], first: Piece, bridge: Callable[[], Bridge]
-    ) -> None:
+    def __init__(self, connection: Connection, container: str, tracks: list[Track], first: Piece) -> None:
         self._connection = connection
-        self._passage: Passage | None = None
-        self._writer: ByteWriter | None = None
-        start = first.time
+        self._writer = ByteWriter(connection, SEND_SECONDS)
         try:
-            if connection.kind == "bytes":
-                self._writer = ByteWriter(connection, SEND_SECONDS)
-                self._mux = Mux(self._writer, container, tracks, options=OPTIONS[container], start=start)
-                self._mux.open()
-            else:
-                self._mux = self._bridged(connection, container, tracks, first, bridge())
+            self._mux = Mux(self._writer, container, tracks, options=OPTIONS[container], start=first.time)
+            self._mux.open()
         except BaseException:
-            self.end()
             connection.close()
             raise
-
-    def _bridged(
-        self, connection: Connection, container: str, tracks: list[Track], first: Piece, bridge: Bridge
-    ) -> Mux:
-        with bridge.lock:
-            self._passage = bridge.await_caller(connection, SEND_SECONDS, _uncounted, only_sends=True)
-            url = connection.url.replace(HOST, bridge.address)
-            options = {**OPTIONS[container], **(connection.options or {})}
-            mux: Any = Mux(url, container, tracks, options=options, start=first.time)
-            mux.open()
-            return mux  # type: ignore[no-any-return]
 
     def write(self, piece: Piece) -> None:
         self._mux.write(piece)
 
     def end(self) -> None:
         """Makes what waits for the server fail; from any thread."""
-        if self._passage is not None:
-            self._passage.end()
-        if self._writer is not None:
-            self._writer.end()
+        self._writer.end()
 
     def close(self) -> None:
         try:
@@ -166,10 +139,4 @@ class _Sending:
             pass  # the server has gone before it was told of the end
         finally:
             self.end()
-            if self._passage is not None:
-                self._passage.join()
             self._connection.close()
-
-
-def _uncounted(size: int) -> None:
-    """What servers answer is not media."""

@@ -76,7 +76,7 @@ class Session:
         self._clock = self._memory.clock()
         self._bridge: Bridge | None = None
         self._make_bridge = bridge
-        self._outlets = Outlets(job, folder, self._clock.wall, link, self._shared_bridge)
+        self._outlets = Outlets(job, folder, self._clock.wall, link)
         self._arrivals = Arrivals()
         self._report = Reporter(self._clock, self._arrivals)
         self._opener = Opener(link, self._shared_bridge, limits, self._report.received)

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from pipelines.live.link import HOST, ConnectFailed
@@ -18,7 +18,6 @@ from transcoder.addresses import (
     Network,
     Resolve,
     Target,
-    is_allowed,
     parse_literal,
     resolve_target,
 )
@@ -43,7 +42,6 @@ class Dialer:
     read_seconds: float = 10.0
     resolve: Resolve | None = None
     ssl_context: ssl.SSLContext | None = None
-    ports: Mapping[str, int] = field(default_factory=dict)
 
     async def dial(self, url: StreamUrl, *, sends: bool, name: str) -> Handover:
         """BlockedAddress, DnsTimeout, ConnectFailed, and UnsupportedProtocol where this machine lacks one."""
@@ -197,18 +195,14 @@ class Dialer:
 
 
 _Way = Callable[[Dialer, StreamUrl, str], Awaitable[Handover]]
-_SERVERS: dict[str, _Way] = dict.fromkeys(("rtsp", "rtsps", "rtmp", "rtmps"), Dialer._server)
 _IN: dict[str, _Way] = {
-    **_SERVERS,
+    **dict.fromkeys(("rtsp", "rtsps", "rtmp", "rtmps"), Dialer._server),
     **dict.fromkeys(("http", "https"), Dialer._http),
     **dict.fromkeys(("udp", "rtp"), Dialer._datagrams),
     "srt": Dialer._srt,
 }
 _OUT: dict[str, _Way] = {
-    **_SERVERS,
     **dict.fromkeys(("rtmp", "rtmps"), Dialer._publish),
     "udp": Dialer._send_datagrams,
     "srt": Dialer._send_srt,
 }
-
-__all__ = ["Dialer", "is_allowed"]

@@ -190,8 +190,7 @@ class _Connections:
 
 def needs_loopback(job: StreamJob) -> bool:
     """Whether FFmpeg connects by itself: to servers of RTSP and RTMP."""
-    urls = [job.input.url or "", *(getattr(output, "url", "") for output in job.outputs)]
-    return any(url.lower().startswith(("rtsp", "rtmp")) for url in urls)
+    return (job.input.url or "").lower().startswith(("rtsp", "rtmp"))
 
 
 def _hear(event: ChildEvent, tell: Tell, show: Callable[[LiveStats], None], listener: Listener | None) -> None:
