@@ -16,7 +16,7 @@ RUNGS = [
     {"height": 180, "rate_control": {"mode": "crf", "crf": 30}, "speed": "veryfast"},
 ]
 LADDER: dict[str, Any] = {"segment_seconds": 2, "video": RUNGS}
-SECONDS = 12.012
+SECONDS = 8.008
 
 HLS = """async (address) => {
   const video = document.querySelector("video");
@@ -52,7 +52,7 @@ DASH = """async (address) => {
 SHOWN = """async ([height, from, until]) => {
   const {video, errors} = window.player;
   if (from !== null) video.currentTime = from;
-  video.playbackRate = 2;
+  video.playbackRate = 3;
   await video.play();
   const started = performance.now();
   while (!(video.videoHeight === height && video.currentTime >= until)) {
@@ -89,11 +89,11 @@ def test_hls_js_plays_every_rung_to_its_end_and_switches(
     found = load(page, players, "hls", ladder({**LADDER, **KINDS[kind]}) + "/index.m3u8")
     assert [height for height, _ in found["levels"]] == [180, 360]
     levels = page.evaluate("() => window.player.hls.levels.map((level) => level.height)")
-    for height, start, until in ((180, 0, 3), (360, None, 7)):
+    for height, start, until in ((180, 0, 2.5), (360, None, 5)):
         page.evaluate("(level) => { window.player.hls.nextLevel = level }", levels.index(height))
         shown = page.evaluate(SHOWN, [height, start, until])
         assert (shown["height"], shown["errors"], shown["corrupted"]) == (height, [], 0)
-    shown = page.evaluate(SHOWN, [360, 10.5, SECONDS - 0.1])
+    shown = page.evaluate(SHOWN, [360, 7, SECONDS - 0.1])
     # hls.js puts the first decode time of a transport stream at 0: the pictures come later by what they are reordered
     assert shown["duration"] == pytest.approx(SECONDS, abs=0.1 if kind == "ts" else 0.05)
     assert shown["time"] >= SECONDS - 0.15
@@ -138,14 +138,14 @@ def test_dash_js_plays_every_rung_to_its_end_and_switches(
     found = load(page, players, "dash", ladder({**LADDER, **kind}) + "/manifest.mpd")
     assert found["levels"] == [180, 360]
     heights = page.evaluate("() => window.player.dash.getRepresentationsByType('video').map((each) => each.height)")
-    for height, start, until in ((180, 0, 3), (360, None, 7)):
+    for height, start, until in ((180, 0, 2.5), (360, None, 5)):
         page.evaluate(
             "(index) => { window.player.dash.setRepresentationForTypeByIndex('video', index, true) }",
             heights.index(height),
         )
         shown = page.evaluate(SHOWN, [height, start, until])
         assert (shown["height"], shown["errors"], shown["corrupted"]) == (height, [], 0)
-    shown = page.evaluate(SHOWN, [360, 10.5, SECONDS - 0.1])
+    shown = page.evaluate(SHOWN, [360, 7, SECONDS - 0.1])
     assert shown["duration"] == pytest.approx(SECONDS, abs=0.05)
     languages = page.evaluate("() => window.player.dash.getTracksFor('audio').map((track) => track.lang)")
     assert languages == ["en", "fr"]

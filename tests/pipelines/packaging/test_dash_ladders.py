@@ -145,3 +145,19 @@ def probed(path: Path, track: str) -> tuple[int, float]:
         pytest.skip("this ffprobe reads no DASH")
     [stream] = json.loads(done.stdout)["streams"]
     return int(stream["nb_read_packets"]), float(stream["start_time"])
+
+
+@pytest.mark.parametrize("codec", ["av1", "vp9"])
+def test_av1_and_vp9_are_cut_on_the_grid_too(tmp_path: Path, codec: str) -> None:
+    path = make_video(tmp_path / "in.mp4", size=(128, 72), rate=Fraction(30_000, 1001), seconds=6, audio=())
+    rungs = [rung(72, codec=codec), rung(48, codec=codec)]
+    make_ladder(path, tmp_path, {"type": "dash", "segment_seconds": 2, "video": rungs})
+    representations = list(manifest(tmp_path / "output").iter(f"{MPD}Representation"))
+    prefix = {"av1": "av01.", "vp9": "vp09."}[codec]
+    assert [each.get("codecs", "")[:5] for each in representations] == [prefix, prefix]
+    assert len(list(manifest(tmp_path / "output").iter(f"{MPD}AdaptationSet"))) == 1
+    for representation in representations:
+        template = representation.find(f"{MPD}SegmentTemplate")
+        assert template is not None
+        timescale = int(str(template.get("timescale")))
+        assert [start / timescale for start, _ in timeline(representation)] == [0, 2.002, 4.004]
