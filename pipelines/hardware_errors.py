@@ -110,10 +110,12 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule.of(
         DeviceLost,
-        r"device (was )?lost", r"gpu hang", r"\bdevice failed\b", r"failed to initiali[sz]e VAAPI connection",
-        r"cannot open (a )?(X11|DRM) display", r"no VA display found", r"\((-13|-17|-21)\)",
-        r"\bMFX_ERR_(DEVICE_LOST|DEVICE_FAILED|GPU_HANG)\b",
+        r"device (was )?lost", r"gpu hang", r"failed to initiali[sz]e VAAPI connection",
+        r"cannot open (a )?(X11|DRM) display", r"no VA display found", r"\((-13|-21)\)",
+        r"\bMFX_ERR_(DEVICE_LOST|GPU_HANG)\b",
     ),
+    # what the VPL runtime makes of any error of the VA driver
+    Rule.of(DeviceFault, r"\bdevice failed\b", r"\(-17\)", r"\bMFX_ERR_DEVICE_FAILED\b"),
     Rule.of(
         DeviceOutOfMemory,
         r"resource allocation failed", r"cannot allocate memory", r"failed to allocate surface", r"\(-4\)",
@@ -124,7 +126,8 @@ RULES: tuple[Rule, ...] = (
         r"no usable encoding (profile|entrypoint)", r"RT format .* not supported",
         r"driver does not support (\S+|any)\s+RC mode",
         r"hardware does not support",
-        r"no support for codec", r"the requested VA\w+ is not supported", r"hwaccel initiali[sz]ation returned error",
+        r"error creating a MFX session", r"no support for codec",
+        r"the requested VA\w+ is not supported", r"hwaccel initiali[sz]ation returned error",
         r"failed to create processing pipeline config", r"no mastering display data", r"\(-3\)",
         r"\bMFX_ERR_(UNSUPPORTED|INVALID_VIDEO_PARAM)\b", r"must be set for \S+ RC mode",
     ),

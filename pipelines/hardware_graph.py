@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,6 +16,7 @@ from pipelines.errors import DeviceUnsupported
 from pipelines.filters import Deinterlace, Filter
 from pipelines.graph import Chain, Step, VideoGraph, is_idle, software_steps
 from pipelines.hardware import Gpu
+from pipelines.hardware_encode import encode_work
 from pipelines.hardware_encoders import API_OF
 from pipelines.hardware_errors import Work
 from pipelines.hardware_filters import (
@@ -29,6 +31,9 @@ from pipelines.hardware_filters import (
 )
 from pipelines.picture_facts import picture_of
 from pipelines.rendition import VideoRendition
+
+_HAND_OVER = re.compile(r"MFX|hwmap|derived? device", re.IGNORECASE)
+"""In FFmpeg's words of a QSV device that can't be made from the VAAPI one."""
 
 MOST_NEIGHBOURS = 8
 """What FFmpeg lets a driver ask for when it deinterlaces one picture."""
@@ -65,14 +70,21 @@ class HardwareGraph(VideoGraph):
                 self._began = True
                 yield filtered
         except av.error.FFmpegError as error:
-            raise self._work.failed(error, began=self._began) from error
+            raise self._at_work().failed(error, began=self._began) from error
 
     def flush(self) -> Iterator[VideoFrame]:
         try:
             yield from self._last_ones()
             yield from super().flush()
         except av.error.FFmpegError as error:
-            raise self._work.failed(error, began=self._began) from error
+            raise self._at_work().failed(error, began=self._began) from error
+
+    def _at_work(self) -> Work:
+        """What has failed: the hand-over to QSV stands in the graph, and is the encoder's affair."""
+        hands_over = API_OF.get(self._rendition.encoder) == "qsv"
+        if hands_over and any(_HAND_OVER.search(line) for line in self._work.words.last()):
+            return encode_work(self._gpu, self._rendition)
+        return self._work
 
     def _fed(self, frame: VideoFrame) -> Iterator[VideoFrame]:
         is_first = self._chain is None

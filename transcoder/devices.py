@@ -152,17 +152,14 @@ class Devices:
         results: dict[Check, CheckResult] = {}
         broken: list[str] = []
         for check in checks(self.support):
-            try:
-                results[check] = await self._run(device, check, CHECK_SECONDS)
-            except PipelineError as error:
-                results[check] = CheckResult(works=False, reason=f"{error.code}: {error.message}")
-                broken.append(f"it failed badly at: {described(check)} ({error.code})")
+            results[check], code = await self._answer(device, check)
+            if code is not None:
+                broken.append(f"it failed badly at: {described(check)} ({code})")
             if not results[check].works:
                 logger.info("%s does not %s: %s", device.id, described(check), results[check].reason)
         known = measured(device, opened.driver, results)
         known = known.model_copy(update={"notes": (*known.notes, *broken)})
-        # what broke may have been a moment's trouble: it is tried again at the next start
-        if not broken and known.problem is None:
+        if known.problem is None:
             await asyncio.to_thread(self.cache.keep, known)
         logger.info(
             "%s (%s, %s): %d kinds of codecs and %d filters work, measured in %.1f s",
@@ -170,6 +167,18 @@ class Devices:
             time.monotonic() - started,
         )
         self._set(known, measuring=False)
+
+    async def _answer(self, device: Device, check: Check) -> tuple[CheckResult, str | None]:
+        """What comes of a check; the code of the failure too where its child did not end well."""
+        try:
+            return await self._run(device, check, CHECK_SECONDS), None
+        except PipelineError as error:
+            logger.info("%s is tried again to %s: %s", device.id, described(check), error.message)
+        # it may have been a moment's trouble, and the answer is kept
+        try:
+            return await self._run(device, check, CHECK_SECONDS), None
+        except PipelineError as error:
+            return CheckResult(works=False, reason=f"{error.code}: {error.message}"), error.code
 
     async def _recall(self, device_id: str) -> bool:
         """Whether nothing is left to measure: it is known from before, or can't be opened."""

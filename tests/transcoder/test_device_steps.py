@@ -230,7 +230,7 @@ async def test_after_enough_jobs_the_breaker_keeps_the_next_from_trying(tmp_path
         whole = await run(service)
     assert whole.attempts[0].reason.endswith("hardware decode, hardware filters, h264_vaapi")
     (canary,) = (task.payload["canary"] for task in gpus.tasks if task.op == "canary")
-    assert canary == {"stage": "decode", "codec": "h264", "bit_depth": 8}
+    assert canary == {"stage": "decode", "codec": "h264", "bit_depth": 8, "api": None}
 
 
 async def test_files_that_fail_in_software_too_open_no_breaker(tmp_path: Path) -> None:
