@@ -28,11 +28,11 @@ class NotSustainable(PipelineError):
 
 
 def check_sustainable(plan: LivePlan, source: VideoInfo | None, *, force: bool) -> float | None:
-    """The speed, None when nothing is encoded. NotSustainable when it is too low and `force` does not say to go on."""
-    if source is None or not plan.video:
+    """The speed; None when nothing is encoded, or when `force` says to go on anyway. NotSustainable: it is too low."""
+    if force or source is None or not plan.video:
         return None
     speed = measured_speed(plan.video, source)
-    if speed < NEEDED_SPEED and not force:
+    if speed < NEEDED_SPEED:
         raise NotSustainable(
             f"this machine encodes the stream at {speed:.2f} × real time now; {NEEDED_SPEED:g} are needed",
             stage="plan",

@@ -11,6 +11,7 @@ import av
 import pytest
 
 from pipelines.live.link import ConnectFailed, Connection, SourceLost
+from pipelines.live.sustain import NotSustainable
 from tests.pipelines.live.rig import Feed, clip, is_rising, job_of, played, running
 
 SMALL = {"height": 64, "speed": "ultrafast"}
@@ -206,3 +207,30 @@ def test_a_camera_is_remuxed_to_every_container(tmp_path: Path) -> None:
             first = next(packet for packet in container.demux(video=0) if packet.size)
             assert first.is_keyframe
             assert abs(float(first.pts * first.time_base)) < 0.1
+
+
+@pytest.mark.slow
+def test_reordered_pictures_are_copied_in_their_order(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    source = clip(tmp_path, seconds=3, b_frames=2, options={"preset": "ultrafast", "bf": "2"})
+    output = {"type": "hls", "segment_seconds": 1, "window_seconds": 10, "video": "copy", "audio": "copy"}
+    with running(job_of(output), out, Feed([source])) as run:
+        run.wait_for(lambda stats: stats.state == "reconnecting")
+        run.stop()
+    times = played(out / "v-copy.m3u8")["video"]
+    assert is_rising([dts for _, dts in times])
+    assert any(pts > dts for pts, dts in times)
+    assert all(pts >= dts for pts, dts in times)
+    assert len({pts for pts, _ in times}) == len(times)
+
+
+def test_a_machine_that_can_not_keep_up_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.live.sustain.NEEDED_SPEED", 1e9)
+    job = job_of(HLS).model_copy(update={"force": False})
+    with (
+        running(job, tmp_path / "out", Feed([clip(tmp_path, seconds=2)])) as run,
+        pytest.raises(NotSustainable) as told,
+    ):
+        run.end()
+    assert told.value.facts["speed"] > 0
+    assert not (tmp_path / "out" / "index.m3u8").exists()
