@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
@@ -52,6 +53,7 @@ def plan(
     site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
     clipped = start > source.start_seconds
     outputs = tuple(_plan_output(output, source, site, notes, clipped=clipped) for output in spec.outputs)
+    _check_places(outputs)
     check_use(site, outputs)
     return Plan(
         device=device.id,
@@ -73,6 +75,16 @@ def _plan_output(
     if isinstance(output, HlsLadder | DashLadder | CmafLadder):
         return LadderAssembly(output, source, site, notes, clipped=clipped).plan()
     return FileAssembly(output, source, site, notes).plan(clipped=clipped)
+
+
+def _check_places(outputs: Sequence[OutputPlan]) -> None:
+    """A ladder called `film.mp4` would be a folder where the file of an output called `film` is."""
+    taken: set[str] = set()
+    for output in outputs:
+        place = PurePosixPath(output.path).parts[0].casefold()
+        if place in taken:
+            raise UnsupportedSpec(f"two outputs would be at {place}", stage="plan", output=output.name)
+        taken.add(place)
 
 
 def _span(spec: FileJob, source: SourceInfo) -> tuple[float, float | None, float | None]:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 import pytest
 
 from tests.hls_rules import Multivariant, check_multivariant
 from tests.ladders import form, frame_times, make_ladder, rung, starts, whole
-from tests.measure import click_times, decode_video, flash_times, psnr
-from tests.media import Subtitles, Tone, make_flash_click, make_video
+from tests.measure import click_times, decode_audio, decode_video, flash_times, psnr
+from tests.media import Subtitles, Tone, make_audio, make_flash_click, make_video
 
 NTSC = Fraction(1001, 1000)
 AAC_FRAME = Fraction(1024, 48_000)
@@ -176,3 +177,26 @@ def test_a_copied_rung_keeps_its_packets_and_the_others_stay_in_step(tmp_path: P
     first = decode_video(whole(ladder.variants[0][1], tmp_path / "copied.mp4"))
     assert psnr(decode_video(path), first) == float("inf")
     assert copied.packets == 150
+
+
+def test_pictures_without_sound_and_sound_without_pictures_are_ladders(tmp_path: Path) -> None:
+    silent = make_video(tmp_path / "in.mp4", size=(128, 72), seconds=2, audio=())
+    make_ladder(silent, tmp_path / "silent", {"type": "hls", "segment_seconds": 1})
+    ladder = check_multivariant(tmp_path / "silent" / "output" / "index.m3u8")
+    assert (len(ladder.variants), ladder.alternatives) == (1, [])
+    song = make_audio(tmp_path / "in.flac", cover=False)
+    make_ladder(song, tmp_path / "song", {"type": "hls", "segment_seconds": 1})
+    ladder = check_multivariant(tmp_path / "song" / "output" / "index.m3u8")
+    assert [facts["CODECS"] for facts, _ in ladder.variants] == ["mp4a.40.2"]
+
+
+def test_a_track_that_begins_later_stays_later(tmp_path: Path) -> None:
+    late = Tone(start=Fraction(3, 2))
+    path = make_video(tmp_path / "in.mkv", size=(128, 72), seconds=4, audio=(late,))
+    make_ladder(path, tmp_path, {"type": "hls", "segment_seconds": 2, "video": [rung(72, speed="veryfast")]})
+    ladder = check_multivariant(tmp_path / "output" / "index.m3u8")
+    sound = decode_audio(whole(ladder.alternatives[0][1], tmp_path / "sound.mp4"))
+    level = np.abs(sound.samples).max(axis=0)
+    heard = float(sound.start) + int(np.flatnonzero(level > 0.01)[0]) / sound.sample_rate
+    assert heard == pytest.approx(1.5, abs=float(2 * AAC_FRAME))
+    assert starts(ladder.variants[0][1])[0] == 0

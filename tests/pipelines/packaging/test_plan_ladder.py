@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pipelines.errors import UnsupportedSpec
 from pipelines.ladder import auto_rungs
 from pipelines.packaging.languages import language_tag
+from pipelines.plan import plan
 from pipelines.rendition import CopyRendition, VideoRendition
 from pipelines.source import SourceInfo, VideoInfo
 from pipelines.spec import FileJob
-from tests.pipelines.facts import audio, only_output, planned, source, video
+from tests.pipelines.facts import SOFTWARE, audio, only_output, planned, source, video
 
 
 def rungs(*heights: int, **facts: Any) -> list[dict[str, Any]]:
@@ -113,6 +115,13 @@ def test_every_track_has_a_folder_and_a_name_of_its_own() -> None:
     named = [(track.group, track.name) for track in packaging.tracks if track.kind == "audio"]
     assert len(set(named)) == len(named)
     assert {group for group, _ in named} == {"audio-aac", "audio-opus"}
+
+
+def test_a_ladder_is_never_where_a_file_is() -> None:
+    outputs = [{"type": "hls", "name": "film.mp4"}, {"type": "mp4", "name": "film"}]
+    spec = FileJob.model_validate({"input": {"path": "x"}, "outputs": outputs})
+    with pytest.raises(UnsupportedSpec, match=r"film\.mp4"):
+        plan(spec, source(), SOFTWARE)
 
 
 def test_hdr_is_said_by_its_transfer() -> None:
