@@ -14,7 +14,7 @@ from pipelines.channel import Stopped
 from pipelines.completeness import check_complete
 from pipelines.demux import Demuxer
 from pipelines.earlier_cues import earlier_cues
-from pipelines.errors import Cancelled, OutOfMemory
+from pipelines.errors import Cancelled, LimitExceeded, OutOfMemory
 from pipelines.hardware import open_source, opened_gpu
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
@@ -75,6 +75,7 @@ class _Run:
         while any(thread.is_alive() for thread in threads):
             if cancelled.is_set():
                 self._fail(Cancelled("cancelled", stage="run"))
+            self._check_size()
             for thread in threads:
                 if thread.is_alive():
                     thread.join(PROGRESS_SECONDS / 5)
@@ -82,10 +83,18 @@ class _Run:
             if on_progress is not None and time.monotonic() - reported >= PROGRESS_SECONDS:
                 reported = time.monotonic()
                 on_progress(self._parts.tally.progress())
+        self._check_size()
         if self._failure is not None:
             raise self._failure
         if on_progress is not None:
             on_progress(self._parts.tally.progress())
+
+    def _check_size(self) -> None:
+        """Of all files together: a file alone is bounded by the process's own limit."""
+        limit = self._parts.limits.max_output_bytes
+        if sum(writer.bytes for writer in self._parts.writers) > limit:
+            message = f"the job writes more than {limit} bytes"
+            self._fail(LimitExceeded("limit_output", message, stage="mux", limit=limit))
 
     def _guarded(self, body: Callable[[], None]) -> None:
         """The end of a thread: any error stops the others, the first one is raised to the caller."""

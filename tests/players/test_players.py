@@ -83,7 +83,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_hls_js_plays_every_rung_to_its_end_and_switches(
+def test_hls_js_plays_every_rung_switches_and_comes_to_the_end(
     page: Any, players: dict[str, Path], ladder: MakeLadder, kind: str
 ) -> None:
     found = load(page, players, "hls", ladder({**LADDER, **KINDS[kind]}) + "/index.m3u8")
@@ -132,7 +132,7 @@ def test_hls_js_shows_the_subtitles_when_they_are_due(page: Any, players: dict[s
 
 
 @pytest.mark.parametrize("kind", [{"type": "cmaf"}, {"type": "cmaf", "single_file": True}], ids=["cmaf", "one file"])
-def test_dash_js_plays_every_rung_to_its_end_and_switches(
+def test_dash_js_plays_every_rung_switches_and_comes_to_the_end(
     page: Any, players: dict[str, Path], ladder: MakeLadder, kind: dict[str, Any]
 ) -> None:
     found = load(page, players, "dash", ladder({**LADDER, **kind}) + "/manifest.mpd")

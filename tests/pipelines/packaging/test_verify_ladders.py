@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.errors import DiskFull, VerifyFailed
+from pipelines.errors import DiskFull, LimitExceeded, VerifyFailed
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.plan import plan
@@ -18,6 +18,7 @@ from pipelines.rendition import Plan
 from pipelines.result import Result
 from pipelines.run import run
 from pipelines.spec import FileJob
+from pipelines.transcode import transcode
 from pipelines.verify import verify
 from tests.ladders import DEVICE, make_ladder, rung
 from tests.media import make_video
@@ -116,3 +117,11 @@ def test_a_full_disk_fails_the_job_wherever_it_is_met(clip: Path, tmp_path: Path
     path.symlink_to("/dev/full")
     with pytest.raises(DiskFull):
         make_ladder(clip, tmp_path, {"type": "cmaf", "segment_seconds": 2, "video": [rung(72)]})
+
+
+def test_all_files_of_a_job_together_have_a_limit(clip: Path, tmp_path: Path) -> None:
+    spec = FileJob.model_validate({"input": {"path": "x"}, "outputs": [{"type": "hls", "video": [rung(72)]}]})
+    limits = Limits(max_output_bytes=10_000)
+    with pytest.raises(LimitExceeded) as caught:
+        transcode(spec, LocalFile(clip, clip.name), tmp_path, device=DEVICE, limits=limits)
+    assert caught.value.code == "limit_output"
