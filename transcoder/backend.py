@@ -20,6 +20,7 @@ from transcoder.retry import RetryPolicy
 from transcoder.settings import Settings
 from transcoder.sites import ClusterSite, Duty, LocalSite, Site
 from transcoder.storage import Storage
+from transcoder.stranded import Stranded
 from transcoder.sweep import Sweeper
 from transcoder.webhooks.courier import Courier
 
@@ -68,7 +69,8 @@ def backend_for(
     tenants, live = settings.max_running_jobs, settings.reserve_live
     if not settings.clustered:
         engine = LocalEngine(database, run, devices, tenant_running=tenants, live_slots=live)
-        return Backend(engine, LocalSite(database, storage, resumable, sweeper, retry))
+        stranded = Stranded(database, news, engine.devices, engine.wake)
+        return Backend(engine, LocalSite(database, storage, resumable, sweeper, retry), duties=(stranded.keep_ending,))
     try:
         from transcoder.engine import delivery
         from transcoder.engine.cluster import ClusterEngine

@@ -1,4 +1,4 @@
-"""HLS and CMAF ladders whose pictures never leave the GPU: encoders, and lanes with them, open with their first surface."""
+"""HLS and CMAF ladders whose pictures never leave the GPU: encoders open with their first surface, lanes with them."""
 
 from __future__ import annotations
 
