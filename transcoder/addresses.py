@@ -22,7 +22,22 @@ import idna
 from pipelines.errors import PipelineError
 
 Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True)
+class TrustedHost:
+    """A host that may be reached by its name wherever that leads, and an allow-list's entry beside networks.
+
+    It contains no address: an address in a URL, or another name for it, is checked as ever.
+    """
+
+    name: str
+
+    def __contains__(self, address: object) -> bool:
+        return False
+
+
+Network = IPv4Network | IPv6Network | TrustedHost
 Resolve = Callable[[str, int], Awaitable[tuple[Address, ...]]]
 """(host, port) → every address that the name has; raises OSError when it has none."""
 
@@ -169,6 +184,9 @@ async def resolve_target(
     if not addresses:
         raise OSError(f"the name {target.host} has no address")
     networks = tuple(allowed_networks)
+    if literal is None and TrustedHost(target.host) in networks:
+        # not even a trusted name leads to everybody, or to no address
+        networks = (*networks, IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
     if not all(is_allowed(address, networks) for address in addresses):
         # the address stays out of the message: it would tell users about the inside
         raise BlockedAddress(

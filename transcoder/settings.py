@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 import socket
+from contextlib import suppress
 from functools import cached_property
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
+from transcoder.addresses import BlockedAddress, Network, TrustedHost, parse_literal, parse_url
 from transcoder.costs import SlotCost
 from transcoder.logs import LogFormat, LogLevel
 from transcoder.sandbox import Mode, machine_memory_bytes
@@ -38,7 +40,24 @@ Pauses = Annotated[
     tuple[Annotated[float, Field(ge=0, le=30 * 86_400)], ...], NoDecode, BeforeValidator(_split), Field(max_length=100)
 ]
 SigningSecret = Annotated[SecretStr, AfterValidator(_check_secret)]
-Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split)]
+
+
+def _network(value: object) -> Network:
+    """A network in CIDR form, or the name of a host."""
+    if not isinstance(value, str):
+        return value if isinstance(value, TrustedHost) else ip_network(value)  # type: ignore[arg-type]
+    with suppress(ValueError):
+        return ip_network(value)
+    try:
+        name = parse_url(f"http://{value}").host
+    except BlockedAddress:
+        name = ""
+    if not name or name != value.lower() or parse_literal(name) is not None:
+        raise ValueError(f"{value!r} is neither a network, such as 192.168.0.0/16, nor the name of a host")
+    return TrustedHost(name)
+
+
+Networks = Annotated[tuple[Annotated[Network, PlainValidator(_network)], ...], NoDecode, BeforeValidator(_split)]
 
 
 def _ports(value: object) -> object:
@@ -132,7 +151,9 @@ class Settings(BaseSettings):
     )
     hardware_root: Path = Field(Path("/"), description="Folder whose sys and dev tell which GPUs there are.")
     allowed_networks: Networks = Field(
-        (), description="Private networks that inputs may come from, such as 192.168.0.0/16,10.1.0.0/16."
+        (),
+        description="Private networks, and hosts by name, that inputs may come from and webhooks and streams go to, "
+        "such as 192.168.0.0/16,minio.internal.",
     )
     listen_ports: Ports = Field(
         (), description="Ports on which streams may listen for publishers (RTMP, SRT), such as 1935-1945,2935."

@@ -9,8 +9,19 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_netw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from transcoder.addresses import Address, BlockedAddress, DnsTimeout, is_allowed, look_up, parse_url, resolve_target
+from transcoder.addresses import (
+    Address,
+    BlockedAddress,
+    DnsTimeout,
+    Resolve,
+    is_allowed,
+    look_up,
+    parse_url,
+    resolve_target,
+)
+from transcoder.settings import Settings
 
 PRIVATE = [
     IPv4Network(network)
@@ -244,6 +255,35 @@ async def test_localhost_resolves_inward_and_is_refused() -> None:
     assert all(address.is_loopback for address in await look_up("localhost", 80))
     with pytest.raises(BlockedAddress):
         await resolve_target(parse_url("http://localhost/"), allowed_networks=(), timeout_seconds=5)
+
+
+async def test_trusted_host_is_reached_by_its_name_and_by_no_other() -> None:
+    allowed = Settings(allowed_networks="192.168.7.0/24, Storage.internal").allowed_networks
+
+    async def inward(host: str, port: int) -> tuple[Address, ...]:
+        return (ip_address("10.0.0.9"),)
+
+    async def reach(url: str, resolve: Resolve = inward) -> tuple[Address, ...]:
+        return await resolve_target(parse_url(url), allowed_networks=allowed, timeout_seconds=1, resolve=resolve)
+
+    assert await reach("http://STORAGE.internal:9000/clip.mp4") == (ip_address("10.0.0.9"),)
+    for url in ("http://other.internal/", "http://x.storage.internal/", "http://10.0.0.9/"):
+        with pytest.raises(BlockedAddress):
+            await reach(url)
+
+    async def everybody(host: str, port: int) -> tuple[Address, ...]:
+        return (ip_address("224.0.0.1"),)
+
+    with pytest.raises(BlockedAddress):
+        await reach("http://storage.internal/", everybody)
+
+
+@pytest.mark.parametrize(
+    "entry", ["192.168.1.5/24", "http://storage", "storage:9000", "10.0.0.300", "a b", "*.internal"]
+)
+def test_entry_that_is_no_network_and_no_host_is_refused(entry: str) -> None:
+    with pytest.raises(ValidationError, match="neither a network"):
+        Settings(allowed_networks=entry)
 
 
 def _addresses(url: str) -> tuple[Address, ...]:
