@@ -65,6 +65,20 @@ def need_ffmpeg() -> None:
     need(shutil.which("ffmpeg") is not None, "ffmpeg (Debian: ffmpeg)")
 
 
+def need_srt() -> None:
+    need_ffmpeg()
+    need(shutil.which("srt-live-transmit") is not None, "srt-live-transmit (Debian: srt-tools)")
+    protocols = subprocess.run(["ffmpeg", "-v", "error", "-protocols"], capture_output=True, text=True, check=False)
+    need("srt" in protocols.stdout.split(), "SRT in ffmpeg")
+
+
+def free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]

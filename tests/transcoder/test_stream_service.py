@@ -14,7 +14,16 @@ import httpx2
 import pytest
 import uvicorn
 
-from tests.transcoder.stream_peers import free_port, need_ffmpeg, played_frames, publisher, rtmp_server, rtsp_camera
+from tests.transcoder.stream_peers import (
+    free_port,
+    free_udp_port,
+    need_ffmpeg,
+    need_srt,
+    played_frames,
+    publisher,
+    rtmp_server,
+    rtsp_camera,
+)
 from transcoder.app import create_app
 from transcoder.settings import Settings
 
@@ -243,3 +252,39 @@ async def test_a_stream_waits_for_its_time_and_ends_at_it(tmp_path: Path) -> Non
             )
             assert refused.status_code == 422
             assert refused.json()["code"] == "deadline_impossible"
+
+
+@pytest.mark.slow
+async def test_a_playlist_of_another_service_is_followed(tmp_path: Path) -> None:
+    need_ffmpeg()
+    url = f"udp://127.0.0.1:{free_port()}"
+    async with serving(tmp_path) as streams:
+        with publisher(f"{url}?pkt_size=1316", "mpegts"):
+            first = await streams.submit({"url": url}, {**HLS, **COPIED, "segment_type": "ts"})
+            await streams.published(first)
+            playlist = f"{streams.base}/v1/jobs/{first}/outputs/index.m3u8"
+            second = await streams.submit({"url": playlist}, {**HLS, **COPIED})
+            job = await streams.until(second, lambda job: len(files(job)) > 9)
+            assert job["stats"]["reconnects"] == 0
+            assert job["stats"]["source"].startswith("h264 160×120")
+            await streams.stop(second)
+            await streams.stop(first)
+
+
+@pytest.mark.slow
+async def test_srt_is_called_and_listened_to_by_the_tool_of_its_makers(tmp_path: Path) -> None:
+    need_srt()
+    called, port = free_udp_port(), free_udp_port()
+    async with serving(tmp_path, listen_ports=(port,)) as streams:
+        with publisher(f"srt://127.0.0.1:{called}?mode=listener", "mpegts"):
+            again = {"first_seconds": 0.5, "longest_seconds": 0.5}
+            source = {"url": f"srt://127.0.0.1:{called}?streamid={SECRET}", "reconnect": again}
+            job_id = await streams.submit(source, {**HLS, **COPIED})
+            job = await streams.published(job_id)
+            assert SECRET not in job["spec"]["input"]["url"]
+            assert (await streams.stop(job_id))["status"] == "completed"
+        job_id = await streams.submit({"listen": {"protocol": "srt", "passphrase": SECRET}}, {**HLS, **COPIED})
+        await streams.until(job_id, lambda job: bool((job["stats"] or {}).get("publish_url")))
+        with publisher(f"srt://127.0.0.1:{port}?mode=caller&passphrase={SECRET}", "mpegts"):
+            await streams.published(job_id)
+            assert (await streams.stop(job_id))["status"] == "completed"
