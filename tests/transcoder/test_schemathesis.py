@@ -27,7 +27,8 @@ EXAMPLES = int(os.environ.get("TEST_EXAMPLES", "15"))
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = schemathesis.openapi.from_dict(create_app(Settings()).openapi())
+# a stream without an end is tried in test_feed
+SCHEMA = schemathesis.openapi.from_dict(create_app(Settings()).openapi()).exclude(path="/v1/events")
 
 
 @schemathesis.serializer("application/offset+octet-stream")
