@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from pipelines.devices import software_device
 from pipelines.errors import PipelineError
 from pipelines.limits import Limits
 from pipelines.spec import FileJob
@@ -98,6 +99,6 @@ def _task(path: Path, folder: Path) -> ChildTask:
         "limits": LIMITS.model_dump(mode="json"),
         "spec": spec,
         "folder": str(folder),
-        "slots": 1,
+        "device": software_device(1).model_dump(mode="json"),
     }
     return ChildTask("run", payload, DEADLINE_SECONDS, 10.0, readable=(path,), writable=(folder,))
