@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from av.container import InputContainer
 from av.packet import Packet
 
 from pipelines.audio_worker import AudioTarget, AudioWorker
 from pipelines.channel import Channel
-from pipelines.completeness import exact_end
+from pipelines.completeness import check_complete, exact_end
 from pipelines.containers import CONTAINERS, Container
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.covers import Cover, read_cover
@@ -28,22 +28,32 @@ from pipelines.limits import Limits
 from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
 from pipelines.packaging.encryption import Cipher
-from pipelines.packaging.package import open_writer
+from pipelines.packaging.package import Package, open_writer
 from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
-from pipelines.rendition import AudioRendition, CopyRendition, Plan, SubtitleRendition, VideoRendition
+from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, Plan, SubtitleRendition, VideoRendition
 from pipelines.samples import SLOT_FORMATS
 from pipelines.sound_graph import AudioGraph
 from pipelines.source import SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
 from pipelines.timestamps import rescale
-from pipelines.tracks import Span, TrackState
+from pipelines.tracks import Holes, Span, TrackState
 from pipelines.video_worker import VideoDecoder, VideoWorker
 from pipelines.warning_log import WarningLog
 
 FRAME_BUFFER_BYTES = 64 << 20
 """Decoded frames waiting for one rendition: as many as fit here, 3 to 16."""
 PACKET_CAPACITY = 64
+
+
+class Follower(Protocol):
+    """What is told of each packet of a track as it is read, on the reading thread."""
+
+    def write(self, packet: Packet[Any], time_base: Fraction, *, shared: bool) -> None: ...
+
+    def drain(self, time_base: Fraction) -> None: ...
+
+    def finish(self, time_base: Fraction) -> None: ...
 
 
 class Assembly:
@@ -65,25 +75,36 @@ class Assembly:
         self.decode = {decode.stream: decode for decode in plan.decode}
         self.plan, self.source, self.container, self.limits = plan, source, container, limits
         self.warnings = WarningLog(plan.warnings)
-        start = Fraction(round(plan.start_seconds * 1_000_000), 1_000_000)
-        end = None if plan.end_seconds is None else Fraction(round(plan.end_seconds * 1_000_000), 1_000_000)
-        clipped = start > Fraction(round(source.start_seconds * 1_000_000), 1_000_000)
-        self.span = Span(start, end, clipped)
+        self.span = self._taken()
         self.threads: list[Callable[[], None]] = []
         self.packets: dict[int, Channel[Packet[Any]]] = {}
         self.video_tracks: dict[int, TrackState] = {}
         self.channels: list[Channel[Any]] = []
-        self.copies: dict[int, list[CopyTrack | Subtitles]] = {}
+        self.copies: dict[int, list[Follower]] = {}
         self.subtitles: list[Subtitles] = []
         self.copy_clocks: dict[str, CopyClock] = {}
         self.tally = Tally(plan, source.duration_seconds, folder)
         self.states = self.tally.states
         self.writers = self.tally.writers
         for output in plan.outputs:
-            writer = open_writer(output, folder, cipher)
+            writer = self._open_writer(output, folder, cipher)
             self.writers.append(writer)
             stack.enter_context(writer)
         self._assemble()
+
+    def _taken(self) -> Span:
+        start, source_start = (
+            microseconds(seconds) for seconds in (self.plan.start_seconds, self.source.start_seconds)
+        )
+        end = None if self.plan.end_seconds is None else microseconds(self.plan.end_seconds)
+        return Span(start, end, start > source_start)
+
+    def _open_writer(self, output: OutputPlan, folder: Path, cipher: Cipher | None) -> Writer | Package:
+        return open_writer(output, folder, cipher)
+
+    def judge(self, holes: Holes) -> None:
+        """Raises what `check_complete` does when the input gave less than it promised."""
+        check_complete(self.plan, self.source, self.states, holes, self.warnings)
 
     def _assemble(self) -> None:
         video_frames: dict[int, list[Channel[Any]]] = {}
@@ -93,7 +114,9 @@ class Assembly:
                 key = (writer.plan.name, number)
                 lane = writer.lane(number)
                 if isinstance(rendition, VideoRendition):
-                    video_frames.setdefault(rendition.stream, []).append(self._add_video(key, rendition, lane))
+                    frames = self._add_video(key, rendition, lane)
+                    if frames is not None:
+                        video_frames.setdefault(rendition.stream, []).append(frames)
                 elif isinstance(rendition, AudioRendition):
                     audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, lane))
                 else:
@@ -138,7 +161,8 @@ class Assembly:
         self.channels.append(channel)
         return channel
 
-    def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any]:
+    def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any] | None:
+        """Where its frames are to be put; None: nowhere."""
         info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
         stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
         graph = self._graph(rendition, stream_time_base, info)
@@ -223,6 +247,11 @@ class Assembly:
         return self.copy_clocks.setdefault(
             writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
         )
+
+
+def microseconds(seconds: float) -> Fraction:
+    """The time that a plan's float stands for."""
+    return Fraction(round(seconds * 1_000_000), 1_000_000)
 
 
 def _container(writer: Writer) -> Container:

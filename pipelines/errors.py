@@ -8,6 +8,7 @@ PipelineError
 ├── EncoderRejected     encoder_rejected   an encoder refused or ignored its options
 ├── LimitExceeded       limit_*        a limit of the operator
 ├── VerifyFailed        verify_failed  what was written is not what was planned
+├── PiecesDiffer        pieces_differ  pieces of a job that was cut do not go together
 ├── OutputFailed        output_failed  writing failed
 │   ├── DiskFull        disk_full
 │   └── OutputStalled   output_stalled
@@ -104,6 +105,10 @@ class LimitExceeded(PipelineError):
 
 class VerifyFailed(PipelineError):
     code = "verify_failed"
+
+
+class PiecesDiffer(PipelineError):
+    code = "pieces_differ"
 
 
 class OutputFailed(PipelineError):

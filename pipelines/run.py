@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pipelines.assembly import Assembly
 from pipelines.channel import Stopped
-from pipelines.completeness import check_complete
 from pipelines.demux import Demuxer
 from pipelines.earlier_cues import earlier_cues
 from pipelines.errors import Cancelled, LimitExceeded, OutOfMemory
@@ -26,6 +25,8 @@ from pipelines.source import SourceInfo
 PROGRESS_SECONDS = 0.25
 
 OnProgress = Callable[[Progress], None]
+Assemble = Callable[..., Assembly]
+"""Puts a run together: an Assembly, or one of its kinds."""
 
 
 def run(
@@ -38,6 +39,7 @@ def run(
     on_progress: OnProgress | None = None,
     cancelled: threading.Event | None = None,
     cipher: Cipher | None = None,
+    assemble: Assemble = Assembly,
 ) -> Result:
     """Writes the plan's outputs into `folder` and says what was written.
 
@@ -46,12 +48,12 @@ def run(
     with ExitStack() as stack:
         gpu = stack.enter_context(opened_gpu(plan))
         container = stack.enter_context(open_source(gpu, plan, source, file, limits))
-        parts = Assembly(plan, source, file, container, folder, limits, stack, gpu, cipher)
+        parts = assemble(plan, source, file, container, folder, limits, stack, gpu, cipher)
         demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
         _Run(parts, demuxer).work(on_progress, cancelled or threading.Event())
         for writer in parts.writers:
             writer.close()
-        check_complete(plan, source, parts.states, demuxer.holes, parts.warnings)
+        parts.judge(demuxer.holes)
         return parts.tally.result(parts.warnings.all())
 
 

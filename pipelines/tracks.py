@@ -13,11 +13,30 @@ CLIP_TOLERANCE = Fraction(1, 1000)
 
 @dataclass
 class Span:
-    """What is taken of the input, in seconds on its continuous clock. `clipped`: the start lies inside the input."""
+    """What is taken of the input, in seconds on its continuous clock. `clipped`: the start lies inside the input.
+
+    `origin`: where the output's clock begins, the start when not given. `exact`: frames are taken by their own times
+    alone, so that each frame is in one of several spans side by side.
+    """
 
     start: Fraction
     end: Fraction | None
     clipped: bool
+    origin: Fraction | None = None
+    exact: bool = False
+
+    @property
+    def zero(self) -> Fraction:
+        return self.start if self.origin is None else self.origin
+
+    @property
+    def tolerance(self) -> Fraction:
+        return Fraction(0) if self.exact else CLIP_TOLERANCE
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another span follows where this one ends."""
+        return self.exact and self.end is not None
 
 
 @dataclass

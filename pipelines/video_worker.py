@@ -67,7 +67,7 @@ class VideoDecoder:
                 self._decode(packet)
         if not self.state.done:
             self._decode(None)
-        if self._waiting is not None:
+        if self._waiting is not None and not self._span.exact:
             self._put(*self._waiting)
         if self._watch is not None and not self.state.done:
             self._watch.finish()
@@ -113,15 +113,15 @@ class VideoDecoder:
             self.state.first = time
         self.state.end = time + max(frame.duration, 1) * self._time_base
         span = self._span
-        if span.end is not None and time >= span.end - CLIP_TOLERANCE:
+        if span.end is not None and time >= span.end - span.tolerance:
             self.state.done = True
             return
-        if span.clipped and time < span.start - CLIP_TOLERANCE:
+        if span.clipped and time < span.start - span.tolerance:
             self._waiting = (frame, pts)
             return
         if self._waiting is not None:
             before, self._waiting = self._waiting, None
-            if time > span.start + CLIP_TOLERANCE:
+            if time > span.start + CLIP_TOLERANCE and not span.exact:
                 self._put(*before)  # it is the frame on screen when the clip starts
         self._put(frame, pts)
 
@@ -165,7 +165,7 @@ class VideoWorker:
         self.rendition, self.encoder = rendition, encoder
         self.constant = ConstantRate(rendition.frame_rate) if rendition.constant_rate else None
         self._track, self._frames, self._graph, self._writer = track, frames, graph, writer
-        self._source_time_base, self._time_base, self._span = source_time_base, time_base, span
+        self._source_time_base, self.time_base, self._span = source_time_base, time_base, span
         self._durations, self._promised_end = durations, promised_end
         self._held: tuple[VideoFrame, Fraction] | None = None
         self._last_duration = self._longest = Fraction(0)
@@ -184,7 +184,7 @@ class VideoWorker:
             self._finish(*self._held)
         packets = self.encoder.flush()
         self._see_first(packets)
-        if packets and self._durations == "last" and self._first is not None:
+        if packets and self._durations == "last" and self._first is not None and not self._span.exact:
             lasts_until(packets[-1], self.encoder.end, self._first)
         self._writer.write(packets)
 
@@ -204,7 +204,7 @@ class VideoWorker:
             if frame.duration <= 0:
                 self._last_duration = time - held_time
             self._encode(held, held_time, time)
-        elif self._span.clipped and time < self._span.start + CLIP_TOLERANCE:
+        elif self._span.clipped and time < self._span.start + self._span.tolerance:
             time = self._span.start
         self._held = (frame, time)
 
@@ -217,7 +217,7 @@ class VideoWorker:
             until = promised
         if self._span.end is not None and time < self._span.end:
             until = self._span.end if self._track.done else min(until, self._span.end)
-        if self._durations == "none" and until - time > 2 * BRIEF_SECONDS:
+        if self._durations == "none" and not self._span.goes_on and until - time > 2 * BRIEF_SECONDS:
             # sent once more just before its end, for there is no other way to say when that is
             self._encode(frame, time, until - BRIEF_SECONDS)
             time = until - BRIEF_SECONDS
@@ -237,14 +237,14 @@ class VideoWorker:
             self._write(self.encoder.encode(frame, start, max(1, end - start)))
             return
         if self.encoder.frames == 0:
-            self.constant.next_slot = self.constant.slot(time - self._span.start)
-        for slot in self.constant.fill(until - self._span.start):
+            self.constant.next_slot = self.constant.slot(time - self._span.zero)
+        for slot in self.constant.fill(until - self._span.zero):
             self._write(self.encoder.encode(frame, slot, 1))
 
     def _tick(self, time: Fraction) -> int:
         """The encoder's tick; each frame's start was the end of the one before it."""
         if time is not self._known[0]:
-            self._known = (time, nearest((time - self._span.start) / self._time_base))
+            self._known = (time, nearest((time - self._span.zero) / self.time_base))
         return self._known[1]
 
     def _write(self, packets: list[Packet[Any]]) -> None:
