@@ -44,7 +44,8 @@ def run_script(script: str, server: LiveServer, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_blocks_of_the_documents_work_word_for_word(server: LiveServer, tmp_path: Path) -> None:
-    script = "\n".join([*blocks("README.md"), *blocks("docs/presets.md"), *blocks("docs/api.md"), *blocks("docs/queue.md")])
+    pages = ("README.md", "docs/presets.md", "docs/api.md", "docs/queue.md")
+    script = "\n".join(block for page in pages for block in blocks(page))
     output = run_script(script, server, tmp_path)
     assert "event: status" in output
     made = tmp_path / "demo"
