@@ -53,7 +53,7 @@ def test_an_mp4_with_everything(tmp_path: Path) -> None:
         VideoInfo(
             **common, index=0, position=0, codec="h264", default=True, profile="Constrained Baseline", width=320,
             height=240, pixel_format="yuv420p", frame_rate=Fraction(25), frame_count=50, time_base=Fraction(1, 12800),
-            field_order="progressive", interlacing="progressive",
+            field_order="progressive", interlacing="progressive", keyframe_seconds=1.96,
         )
     ]  # fmt: skip
     assert [without_rates(track) for track in source.audio] == [
