@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx2
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -14,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transcoder.fixtures_api import problem, serving_api
-from tests.transcoder.fixtures_auth import Caller, bearer, key_of, keyed_api, make_key
+from tests.transcoder.fixtures_auth import Caller, bearer, key_of, keyed_api, make_key, still_well, store_of
 from transcoder.__main__ import main
+from transcoder.api.revocation import Watched
 from transcoder.auth.authority import Authority
 from transcoder.auth.errors import Unauthorized
 from transcoder.auth.keys import Token, new_token, parse_token
@@ -214,3 +217,28 @@ def test_admin_includes_the_other_scopes() -> None:
     admin = Principal.of_key(key_of(new_token(), "t", (Scope.ADMIN,)))
     for scope in Scope:
         admin.require(scope)
+
+
+async def test_answer_that_goes_on_ends_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "check_seconds", 0.05)
+    async with keyed_api(tmp_path / "data") as (api, owner):
+        token = await make_key(store_of(api))
+        parsed = parse_token(token)
+        assert parsed is not None
+        async with (
+            api.http.stream("GET", "/v1/events", headers=bearer(token)) as ending,
+            api.http.stream("GET", "/v1/events", headers=bearer(owner.token)) as staying,
+        ):
+            followed = ending.aiter_bytes()
+            assert b"event: open" in await anext(followed)
+            await store_of(api).revoke(parsed.key_id, datetime.now(UTC))
+            with contextlib.suppress(httpx2.RemoteProtocolError):
+                async with asyncio.timeout(10):
+                    async for _ in followed:
+                        pass
+            others = staying.aiter_bytes()
+            assert b"event: open" in await anext(others)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await anext(others)
+        await still_well(api, owner)

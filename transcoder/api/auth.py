@@ -13,6 +13,7 @@ from starlette.types import Scope as AsgiScope
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from transcoder.api.problems import service_problem
+from transcoder.api.revocation import Watched
 from transcoder.auth.authority import Authority
 from transcoder.auth.errors import LinkExpired, Unauthorized
 from transcoder.auth.hosts import BrowserGuard
@@ -152,8 +153,11 @@ class Gate:
             clear_contextvars()
             try:
                 request.state.principal = await keeper.admit(request)
-                if request.state.principal is not None:
-                    bind_contextvars(tenant=request.state.principal.tenant)
+                principal: Principal | None = request.state.principal
+                if principal is not None:
+                    bind_contextvars(tenant=principal.tenant)
+                    if principal.key_id is not None:
+                        receive = Watched(receive, keeper.authority, principal.key_id)
             except ServiceError as error:
                 refusal = await service_problem(request, error)
                 await refusal(scope, receive, send)
