@@ -14,7 +14,7 @@ NO_SKIPS = "TRANSCODER_TEST_NO_SKIPS"
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("TRANSCODER_"):
+        if name.startswith("TRANSCODER_") and not name.startswith("TRANSCODER_TEST_"):
             monkeypatch.delenv(name)
 
 
