@@ -46,6 +46,17 @@ def test_file_is_uploaded_transcoded_and_played(
     page.get_by_role("link", name=clip.name).first.wait_for()
 
 
+def test_ladder_is_played_with_its_sound(open_page: OpenPage, server: LiveServer, clip: Path, keep: Keep) -> None:
+    job = server.jobs("submit", clip, "--preset", "hls", "--wait", "--json").succeeded().json()
+    page = open_page(f"{server.address}/#/job/{job['id']}")
+    video = page.locator("video")
+    video.wait_for()
+    video.evaluate(PLAYED)
+    # sound that is apart from the picture is found and decoded too
+    assert video.evaluate("video => video.webkitAudioDecodedByteCount") > 0
+    keep(page, "ladder")
+
+
 def test_list_follows_jobs_that_others_submit(
     open_page: OpenPage, server: LiveServer, clip: Path, long_clip: Path, keep: Keep
 ) -> None:

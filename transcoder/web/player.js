@@ -24,7 +24,7 @@ async function begin(playing) {
     video.src = playing.address;
     return;
   }
-  const { default: Hls } = await import("./vendor/hls.light.min.js");
+  const { default: Hls } = await import("./vendor/hls.min.js");
   if (playing !== current) return;
   if (!Hls.isSupported()) {
     video.src = playing.address;
