@@ -207,7 +207,11 @@ def spent(method: str, path: str) -> bool:
 async def test_right_key_passes(stage: Stage, method: str, path: str) -> None:
     own = await things(stage.owner) if spent(method, path) else stage.names
     response = await stage.call(method, path, stage.tokens["right"], own)
-    assert response.status_code not in (401, 403, 404, 429, 500), response.headers
+    if path == "/v1/nodes/{node}":
+        # past the gate: there are no nodes on SQLite
+        problem(response, 404, "node_not_found")
+    else:
+        assert response.status_code not in (401, 403, 404, 429, 500), response.headers
 
 
 @public
