@@ -133,3 +133,18 @@ def test_colours_that_stay_are_not_converted() -> None:
     changed = SCALE.model_copy(update={"in_matrix": "smpte170m", "in_range": "pc", "out_range": "tv"})
     (_, options) = hardware_steps([changed])[-1]
     assert (options["out_color_matrix"], options["out_range"]) == ("bt709", "tv")
+
+
+def test_look_ahead_is_asked_for_where_it_was_measured_and_pictures_may_wait() -> None:
+    rate = Vbr(bitrate=1_000_000)
+    ahead = encoder_options("h264_qsv", rate, "slow", 50, Colour(), ("vbr",), ("vbr",))
+    assert (ahead["look_ahead_depth"], ahead["extbrc"]) == ("40", "1")
+    for speed, measured in (("slow", ()), ("slow", ("cbr",)), ("ultrafast", ("vbr",))):
+        plain = encoder_options("h264_qsv", rate, speed, 50, Colour(), ("vbr",), measured)
+        assert {"look_ahead_depth", "extbrc", "adaptive_i"}.isdisjoint(plain)
+
+
+@pytest.mark.parametrize("encoder", ["mjpeg_vaapi", "mjpeg_qsv"])
+def test_quality_of_jpeg_is_in_percent_on_both_apis(encoder: str) -> None:
+    assert rate_options(encoder, Cqp(qp=1)) == {"global_quality": "100"}
+    assert rate_options(encoder, Cqp(qp=31)) == {"global_quality": "10"}
