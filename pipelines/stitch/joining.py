@@ -124,7 +124,8 @@ class JoinedTrack:
         encoder.frames += 1
         encoder.packets += 1
         encoder.bytes += packet.size
-        encoder.end = max(encoder.end, (packet.pts or 0) + (packet.duration or 0))
+        # the packet decoded last may have another's duration
+        encoder.end = min(self._end, max(encoder.end, (packet.pts or 0) + (packet.duration or 0)))
 
     def _timed(self, pieces: Sequence[Piece], times: list[int]) -> Iterator[Packet[Any]]:
         """The packets of all pieces, with the decode times that one encoder would have given them."""

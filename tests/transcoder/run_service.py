@@ -9,6 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from pipelines.devices import software_device
 from tests.transcoder.stubs import StubExecutor, software
 from transcoder.service import Service
 from transcoder.settings import Settings
@@ -33,7 +34,8 @@ def said(task: ChildTask) -> None:
 async def main(data_dir: Path, kind: str, seconds: float) -> None:
     settings = Settings(data_dir=data_dir, shutdown_seconds=0, retry_backoff_seconds=0.01)
     executor = SlowExecutor(seconds) if kind == "stub" else None
-    async with Service(settings, supervisor=executor, devices=[software(2)]) as service:
+    device = software(2) if kind == "stub" else software_device(2)
+    async with Service(settings, supervisor=executor, devices=[device]) as service:
         print("ready", flush=True)
         while await service.store.active_counts():
             await asyncio.sleep(0.02)
