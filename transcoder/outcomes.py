@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import Crashed, LimitExceeded, OutOfMemory, PipelineError
-from transcoder.forks import Exit
+
+if TYPE_CHECKING:
+    from transcoder.forks import Exit
 
 _MUCH = 0.5
 """Of the memory limit: a crash above it is taken for a failed allocation. Libraries reserve more than they touch."""

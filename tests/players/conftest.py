@@ -44,7 +44,7 @@ def players() -> dict[str, Path]:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(players: dict[str, Path]) -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
@@ -60,13 +60,13 @@ def browser(players: dict[str, Path]) -> Iterator[Any]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(browser: Any) -> Iterator[LiveServer]:
     with live_server(TRANSCODER_SOFTWARE_SLOTS="1") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def upload(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> str:
     """10 s at 29.97 with B pictures behind it, two languages and subtitles."""
     path = make_video(
@@ -83,7 +83,7 @@ def upload(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> str:
 MakeLadder = Callable[[dict[str, Any]], str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ladder(server: LiveServer, upload: str) -> MakeLadder:
     """Runs a job of one output; gives the address of its folder."""
 

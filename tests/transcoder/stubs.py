@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.devices import Device
+from pipelines.devices import Device, software_device
 from pipelines.errors import Cancelled, PipelineError
 from pipelines.result import Progress
 from pipelines.spec import FileJob
@@ -26,7 +26,7 @@ PLAN = {"device": "software"}
 
 
 def software(slots: int = 2) -> Device:
-    return Device(id="software", kind="software", name="CPU", slots=slots)
+    return software_device(slots)
 
 
 def result_of(payload: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pipelines.errors import UnsupportedSpec
 from pipelines.presets import Preset, load_presets
 from pipelines.rate_control import Crf, Vbr
 from pipelines.spec import AudioOutput, AudioSpec, CopyOutput, FileOutput, MkvOutput, Mp4Output, Rung, WebmOutput
+from pipelines.spec_ladders import Ladder
 from transcoder.cli import choices as cli_choices
 from transcoder.cli.choices import Choices
 from transcoder.cli.failures import CommandError
@@ -19,6 +20,10 @@ from transcoder.cli.target import CONTAINERS, container_of, output_for
 from transcoder.cli.values import SUFFIXES
 
 PRESETS = load_presets()
+FILES = {
+    name: preset for name, preset in PRESETS.items() if not any(isinstance(each, Ladder) for each in preset.outputs)
+}
+"""Those that make one file."""
 
 
 def made(container: str, preset: str | None = None, **options: object) -> FileOutput:
@@ -59,7 +64,13 @@ def test_other_extension_is_refused_with_the_choice(name: str) -> None:
         container_of(Path(name))
 
 
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - FILES.keys()))
+def test_preset_of_a_ladder_is_refused_with_what_to_do(name: str) -> None:
+    with pytest.raises(CommandError, match="jobs submit"):
+        output_for("mp4", PRESETS[name], Choices())
+
+
+@pytest.mark.parametrize("preset", FILES.values(), ids=list(FILES))
 def test_preset_in_its_own_container_is_the_preset(preset: Preset) -> None:
     (wanted,) = preset.outputs
     output, notes = output_for(wanted.container, preset, Choices())

@@ -13,6 +13,7 @@ import av
 import pytest
 import pytest_asyncio
 
+from pipelines.devices import software_device
 from pipelines.errors import BadInput, Cancelled, LimitExceeded, PipelineError
 from pipelines.limits import Limits
 from pipelines.rendition import Plan
@@ -24,6 +25,8 @@ from tests.transcoder.processes import Listener
 from transcoder.supervise import ChildTask, Supervisor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DEVICE = software_device(1).model_dump(mode="json")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -65,7 +68,7 @@ async def test_probe_gives_the_sources_facts(supervisor: Supervisor, clip: Path)
 
 
 async def test_plan_is_made_without_running(supervisor: Supervisor, clip: Path) -> None:
-    result = await supervisor.execute(ChildTask("plan", payload(clip, spec=spec(), slots=1), 20.0))
+    result = await supervisor.execute(ChildTask("plan", payload(clip, spec=spec(), device=DEVICE), 20.0))
 
     assert Plan.model_validate(result).outputs[0].path == "output.mp4"
 
@@ -74,7 +77,7 @@ async def test_run_writes_the_outputs_and_tells_plan_and_progress(
     supervisor: Supervisor, clip: Path, folder: Path
 ) -> None:
     listener = Listener()
-    task = ChildTask("run", payload(clip, spec=spec(), slots=1, folder=str(folder)), 30.0, 10.0, folder / "log")
+    task = ChildTask("run", payload(clip, spec=spec(), device=DEVICE, folder=str(folder)), 30.0, 10.0, folder / "log")
 
     result = Result.model_validate(await supervisor.execute(task, on_event=listener))
 
@@ -103,7 +106,7 @@ async def test_input_that_is_missing_names_no_path(supervisor: Supervisor, tmp_p
 async def test_output_beyond_its_limit_is_limit_output(supervisor: Supervisor, clip: Path, folder: Path) -> None:
     task = ChildTask(
         "run",
-        payload(clip, limits=Limits(max_output_bytes=5000), spec=spec(), slots=1, folder=str(folder)),
+        payload(clip, limits=Limits(max_output_bytes=5000), spec=spec(), device=DEVICE, folder=str(folder)),
         30.0,
     )
 
@@ -117,7 +120,7 @@ async def test_transcode_is_cancelled_within_a_second(supervisor: Supervisor, tm
     path = make_video(tmp_path / "long.mkv", size=(640, 360), seconds=20, options={"preset": "ultrafast"})
     listener, cancel = Listener(), asyncio.Event()
     slow = spec(height=None, speed="veryslow")
-    task = ChildTask("run", payload(path, spec=slow, slots=1, folder=str(folder)), 60.0)
+    task = ChildTask("run", payload(path, spec=slow, device=DEVICE, folder=str(folder)), 60.0)
     running = asyncio.create_task(supervisor.execute(task, on_event=listener, cancel=cancel))
     await listener.planned
 

@@ -39,8 +39,9 @@ def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_video(tmp_path_factory.mktemp("media") / "feature.mkv", size=(1280, 720), rate=30, seconds=20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Until a module's end: while Playwright drives it, no test of the same process can run an event loop."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("Chromium is not installed")

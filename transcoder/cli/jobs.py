@@ -107,7 +107,7 @@ def submit(
         if source is not None:
             clip = (body.get("input") or {}).get("clip")
             body["input"] = _sent(client, source) | ({"clip": clip} if clip else {})
-            if not is_url(source):
+            if not is_url(source) and spec is None:
                 # an upload is an id: this is what the page and lists call it
                 body["metadata"] = {"file": Path(source).name[-255:]} | (body.get("metadata") or {})
         if "input" not in body:
