@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pipelines.errors import PipelineError
+from transcoder.streams.childlink import MAX_PACKET_BYTES
 from transcoder.streams.relay import Handover
 
-MAX_PACKET_BYTES = 32_768
 _CONNECT_SECONDS = 60.0
 
 Connect = Callable[[str], Awaitable[Handover]]

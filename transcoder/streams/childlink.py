@@ -12,8 +12,8 @@ from typing import Any
 from pipelines.live.link import ConnectFailed, Connection
 from pipelines.live.session import Stopping
 from transcoder.outcomes import rebuild_error
-from transcoder.streams.broker import MAX_PACKET_BYTES
 
+MAX_PACKET_BYTES = 32_768
 _LOOK_SECONDS = 0.1
 
 
