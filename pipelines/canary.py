@@ -15,6 +15,7 @@ from pipelines.graph import Chain
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.rendition import Plan, VideoRendition
+from pipelines.scheduling import ordinary_threads
 from pipelines.source import Facts
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode
@@ -100,6 +101,7 @@ def _codecs(canary: Canary, device: Device) -> tuple[str | None, str | None]:
     return ("h264" if "h264" in decodable or not decodable else decodable[0]), target
 
 
+@ordinary_threads()
 def _make(path: Path, codec: str, bit_depth: int) -> bool:
     """Writes a clip of a test picture; False where this build has no encoder for it."""
     encoder = _MAKERS.get(codec)

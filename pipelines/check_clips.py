@@ -10,6 +10,8 @@ from typing import Any
 import av
 from av.video.frame import VideoFrame
 
+from pipelines.scheduling import ordinary_threads
+
 WIDTH, HEIGHT = 320, 256
 """Encoders refuse pictures below sizes of their own: smaller ones would tell less."""
 FRAMES = 6
@@ -43,6 +45,7 @@ def pictures(
         yield made
 
 
+@ordinary_threads()
 def clip(
     encoder: str,
     pixel_format: str,

@@ -17,6 +17,7 @@ from av.video.frame import PictureType, VideoFrame
 from pipelines.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 from pipelines.errors import EncoderRejected
 from pipelines.rendition import AudioRendition, SubtitleRendition, VideoRendition
+from pipelines.scheduling import ordinary_threads
 
 MAX_THREADS = 16
 PROGRESSIVE = 1
@@ -110,7 +111,8 @@ def add_subtitle_stream(container: OutputContainer, rendition: SubtitleRendition
 def open_encoder(context: Any, encoder: str) -> None:
     """Opens the encoder and refuses options that it did not use: FFmpeg says nothing of them."""
     try:
-        context.open(strict=False)
+        with ordinary_threads():
+            context.open(strict=False)
     except (av.error.FFmpegError, ValueError) as error:
         raise EncoderRejected(
             f"{encoder} refused its settings: {error}", stage="encode", encoder=encoder, options=dict(context.options)

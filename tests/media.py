@@ -13,6 +13,7 @@ from typing import Any, Literal
 import av
 from av.video.frame import VideoFrame
 
+from pipelines.scheduling import ordinary_threads
 from pipelines.source import Colour
 from tests.signals import Rate, Size, Tone, moving_pictures, plain_picture
 from tests.tracks import (
@@ -37,6 +38,7 @@ __all__ = ["Mark", "Subtitles", "Tone", "make_audio", "make_flash_click", "make_
 MUXERS = {"mkv": "matroska", "ts": "mpegts", "m2ts": "mpegts", "m4a": "ipod", "mpg": "mpeg", "aac": "adts"}
 
 
+@ordinary_threads()
 def make_video(
     path: Path,
     *,

@@ -10,8 +10,10 @@ import av
 import pytest
 
 from pipelines.packaging.codecs import Shape, codec_string, nal_units, without_emulation
+from pipelines.scheduling import ordinary_threads
 
 
+@ordinary_threads()
 def opened(encoder: str, **options: str) -> Any:
     container = av.open(io.BytesIO(), "w", format="mp4")
     stream: Any = container.add_stream(encoder, rate=25, width=320, height=240, options=options)
