@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -57,12 +58,12 @@ class Ladder(OutputBase):
     )
 
     @property
-    def kind(self) -> LadderKind:
-        raise NotImplementedError
+    @abstractmethod
+    def kind(self) -> LadderKind: ...
 
     @property
-    def manifests(self) -> tuple[Manifest, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def manifests(self) -> tuple[Manifest, ...]: ...
 
     @property
     def segment_format(self) -> SegmentFormat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -80,8 +81,8 @@ class _Encoded(_LiveOutput):
     audio: LiveAudio = AudioSpec()
 
     @property
-    def container(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def container(self) -> str: ...
 
     @property
     def rungs(self) -> tuple[LiveRung | Literal["copy"], ...]:

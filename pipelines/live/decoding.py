@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pipelines.live.audio_lane import AudioLane
 from pipelines.live.homes import TICK
 from pipelines.live.snapshot import Snapshots
 from pipelines.live.video_lane import VideoLane
+from pipelines.live.worker import Worker
 from pipelines.picture_facts import AspectWatch
 from pipelines.timestamps import PresentationOrder, nearest
 from pipelines.tracks import is_packets_fault
@@ -44,19 +46,15 @@ class Source:
     aspect: AspectWatch = field(default_factory=AspectWatch)
 
 
-class Decoder:
+class Decoder(Worker):
     """A queue of packets and the thread that takes them. `put` never waits."""
 
     def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
+        super().__init__(name)
         self.corrupt = self.skipped = 0
         self._failed = failed
         self._queue: deque[tuple[Source, Packet[Any] | None]] = deque()
-        self._changed = threading.Condition()
-        self._finishing = self._busy = self._skipping = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._busy = self._skipping = False
 
     def put(self, source: Source, packet: Packet[Any]) -> None:
         with self._changed:
@@ -76,16 +74,6 @@ class Decoder:
             self._queue.append((source, None))
             self._changed.notify()
             self._changed.wait_for(lambda: not self._queue and not self._busy, seconds)
-
-    def finish(self) -> None:
-        with self._changed:
-            self._finishing = True
-            self._changed.notify()
-
-    def join(self, seconds: float) -> bool:
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     def _work(self) -> None:
         try:
@@ -120,8 +108,9 @@ class Decoder:
             self.corrupt += bool(frame.is_corrupt)
             self.show(source, frame)
 
+    @abstractmethod
     def show(self, source: Source, frame: Any) -> None:
-        raise NotImplementedError
+        """Takes a frame, in the order of the packets."""
 
     def idle(self) -> None:
         """Nothing came for a moment."""

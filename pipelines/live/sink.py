@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from pipelines.errors import PipelineError
 from pipelines.live.units import Piece
+from pipelines.live.worker import Worker
 
 State = Literal["waiting", "live", "retrying", "failed", "ended"]
 MAX_QUEUED_BYTES = 64 << 20
@@ -47,21 +48,20 @@ class Sink(Protocol):
         """Whether it has ended within that time."""
 
 
-class Queued:
+class Queued(Worker):
     """A sink's queue and thread. Subclasses write; what they raise ends the sink, and no other."""
 
     def __init__(self, name: str, kind: str, tracks: frozenset[str], leader: str) -> None:
+        super().__init__(f"output {name}")
         self.standing = Standing(name, kind)
         self.tracks = tracks
         self._leader = leader
         self._queue: deque[Piece] = deque()
         self._bytes = 0
-        self._changed = threading.Condition()
-        self._finishing = self._skipping = False
+        self._skipping = False
         self._broken = False
         self.final = True
         """Nothing will follow what comes last."""
-        self._thread = threading.Thread(target=self._work, name=f"output {name}", daemon=True)
 
     def put(self, piece: Piece) -> None:
         """Takes the piece, or drops it with all up to the next keyframe when the queue is full."""
@@ -95,19 +95,6 @@ class Queued:
         self.standing.dropped += len(self._queue)
         self._queue.clear()
         self._bytes = 0
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def finish(self) -> None:
-        with self._changed:
-            self._finishing = True
-            self._changed.notify()
-
-    def join(self, seconds: float) -> bool:
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     def _get(self, seconds: float | None = None) -> Piece | None:
         """The next piece; None at the end, or when none came in that time (`ending` tells)."""
@@ -146,8 +133,9 @@ class Queued:
         with self._changed:
             self._shed()
 
+    @abstractmethod
     def take(self, piece: Piece) -> None:
-        raise NotImplementedError
+        """Writes one piece."""
 
     def end(self) -> None:
         """Once all pieces were taken."""

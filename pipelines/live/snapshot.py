@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,21 @@ from av.video.frame import VideoFrame
 
 from pipelines.live.folder import write_whole
 from pipelines.live.sink import Standing
+from pipelines.live.worker import Worker
 from pipelines.stream_spec import SnapshotOutput
 
 _QUALITY_SCALE = 118
 """FFmpeg counts JPEG's quantisers in lambdas."""
 
 
-class Snapshots:
+class Snapshots(Worker):
     """`path` is replaced whenever there is a new picture and the time has come."""
 
     def __init__(self, output: SnapshotOutput, path: Path) -> None:
+        super().__init__("snapshots")
         self.standing = Standing(str(output.name), output.type)
         self._output, self._path = output, path
         self._frame: VideoFrame | None = None
-        self._changed = threading.Condition()
-        self._finishing = False
-        self._thread = threading.Thread(target=self._work, name="snapshots", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def show(self, frame: VideoFrame) -> None:
         """Keeps the frame in place of the one before; never waits."""
@@ -40,16 +35,6 @@ class Snapshots:
             self._frame = frame
             if first:
                 self._changed.notify()
-
-    def finish(self) -> None:
-        with self._changed:
-            self._finishing = True
-            self._changed.notify()
-
-    def join(self, seconds: float) -> bool:
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     def _work(self) -> None:
         while (frame := self._next()) is not None:

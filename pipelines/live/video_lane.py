@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,6 +14,7 @@ from pipelines.encode import VideoEncoder
 from pipelines.graph import VideoGraph
 from pipelines.live.homes import TICK
 from pipelines.live.units import Piece, Track, Unit
+from pipelines.live.worker import Worker
 from pipelines.rendition import VideoRendition
 from pipelines.timestamps import ConstantRate, nearest
 
@@ -22,7 +22,7 @@ BUFFER_BYTES = 96 << 20
 """Frames that wait for an encoder: as many as fit here, 8 to 50. Are there more, it is too slow: the oldest go."""
 
 
-class VideoLane:
+class VideoLane(Worker):
     """`put` never waits. A frame's time is in ticks of 1/90000 s on the output's clock."""
 
     def __init__(
@@ -35,6 +35,7 @@ class VideoLane:
         tell: Callable[[Piece], None],
         failed: Callable[[BaseException], None],
     ) -> None:
+        super().__init__(f"video {track.name}")
         self.track = track
         self.dropped = self.duplicated = 0
         self._rendition, self._encoder, self._time_base = rendition, encoder, time_base
@@ -42,16 +43,10 @@ class VideoLane:
         self._constant = ConstantRate(rendition.frame_rate) if rendition.constant_rate else None
         self._usual = max(1, nearest(1 / rendition.frame_rate / time_base))
         self._frames: deque[tuple[VideoFrame, bool]] = deque()
-        self._changed = threading.Condition()
-        self._finishing = False
         self._last: int | None = None
         self._held: tuple[VideoFrame, Fraction] | None = None
         self._fresh_from: int | None = None
         self._tell, self._failed = tell, failed
-        self._thread = threading.Thread(target=self._work, name=f"video {track.name}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def put(self, frame: VideoFrame, *, fresh: bool = False) -> None:
         """`fresh`: frames are missing before this one."""
@@ -69,16 +64,6 @@ class VideoLane:
     @property
     def waiting(self) -> int:
         return len(self._frames)
-
-    def finish(self) -> None:
-        with self._changed:
-            self._finishing = True
-            self._changed.notify()
-
-    def join(self, seconds: float) -> bool:
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     def _work(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,7 +44,7 @@ class Sink:
         return data
 
 
-class Lane(Writer):
+class Lane(Writer, ABC):
     """One track. `codec` and `segments` are known once it is closed."""
 
     def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, *, sound: bool) -> None:
@@ -54,12 +55,12 @@ class Lane(Writer):
         super().__init__(plan, folder)
 
     @property
-    def segments(self) -> list[Segment]:
-        raise NotImplementedError
+    @abstractmethod
+    def segments(self) -> list[Segment]: ...
 
     @property
-    def codec(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def codec(self) -> str: ...
 
     def _open(self) -> Any:
         return av.open(self._sink, "w", format=self.plan.muxer, container_options=dict(self.plan.muxer_options))
@@ -75,13 +76,13 @@ class Lane(Writer):
         super()._put(packet)
         self._take(begin, is_keyframe)
 
+    @abstractmethod
     def _take(self, begin: Fraction, is_keyframe: bool) -> None:
         """What the muxer has written by now; its last packet began then."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self) -> None:
         """All that the muxer wrote has been taken."""
-        raise NotImplementedError
 
     def close(self) -> None:
         if self._closed:
