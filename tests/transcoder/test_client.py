@@ -11,17 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from pipelines.errors import PipelineError
+from pipelines.errors import BadInput
 from tests.transcoder.fixtures_api import BODY, Api
 from tests.transcoder.fixtures_auth import keyed_api
 from transcoder.client import ApiError, AsyncClient, Client, JobFailed, Unreachable, UploadInterrupted, scripts
 
 SIZE = 3_000_000
 Failing = Callable[[httpx2.Request], bool]
-
-
-class Broken(PipelineError):
-    code = "bad_input"
 
 
 class Breaking(httpx2.AsyncHTTPTransport):
@@ -158,7 +154,7 @@ async def test_wait_outlives_a_broken_connection(api: Api) -> None:
 
 
 async def test_job_without_a_result_is_an_error_with_the_job(api: Api, client: AsyncClient) -> None:
-    api.executor.error = Broken("not media")
+    api.executor.error = BadInput("not media")
     job = await api.submit()
     with pytest.raises(JobFailed, match=r"\[bad_input\] not media") as failed:
         await client.wait(str(job["id"]))

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import PipelineError
+from pipelines.errors import Truncated
 from tests.transcoder.fixtures_api import BODY, Api, problem, serving_api
 from tests.transcoder.fixtures_auth import keyed_api, make_key, store_of
 from transcoder.auth.scopes import Scope
 
 PATH = "/v1/transcode/holiday.mov?preset=h264-480p"
-
-
-class Truncated(PipelineError):
-    code = "truncated"
 
 
 async def only_job(api: Api) -> dict[str, object]:
