@@ -1,13 +1,17 @@
 """Live HLS: processor time beside FFmpeg's for the same work, and how soon a segment can be played.
 
-    python benchmarks/live.py [SECONDS] [HEIGHT ...]
+    python benchmarks/live.py [--pace TIMES] [SECONDS] [HEIGHT ...]
 
-Pictures of 1280×720 with a tone are sent in datagrams on this machine; each HEIGHT is a rung. FFmpeg does the same
-with the same encoder settings. Needs `ffmpeg`.
+Pictures of 1280×720 with a tone are sent to both at the same moments, at their pace; each HEIGHT is a rung. FFmpeg does
+the same with the same settings of the encoders. Both run at once, so that a busy machine is the same for both, and
+user and system time are counted from the third segment to the end, without what starting takes. Pictures that were
+left out because the machine was too slow make the figure worthless; they are told, and on such a machine a pace below
+1 × real time gives the processor time still, though not the delays. Needs `ffmpeg`.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -15,8 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import datetime
-from itertools import pairwise
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.devices import software_device
@@ -26,105 +29,139 @@ from pipelines.live.session import Stopping, run_stream
 from pipelines.stream_spec import StreamJob
 
 SEGMENT_SECONDS = 2
-SOURCE = (
-    *("ffmpeg", "-nostdin", "-loglevel", "error", "-re", "-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25"),
+WARM_SEGMENTS = 3
+STEP_SECONDS = 0.02
+CLIP = (
+    *("ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25"),
     *("-f", "lavfi", "-i", "sine=r=48000", "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"),
-    *("-g", "50", "-pix_fmt", "yuv420p", "-c:a", "aac", "-ac", "2", "-f", "mpegts"),
+    *("-g", "50", "-pix_fmt", "yuv420p", "-c:a", "aac", "-ac", "2", "-muxrate", "8M", "-f", "mpegts"),
+)
+X264 = (
+    *("-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-bf", "0", "-sc_threshold", "0", "-rc-lookahead", "5"),
+    *("-x264-params", "sync-lookahead=0", "-g", str(25 * SEGMENT_SECONDS), "-c:a", "aac", "-b:a", "160k"),
 )
 
 
-class Pipe:
-    """A link to one source."""
-
-    def __init__(self, seconds: int) -> None:
-        self._seconds = seconds
+class Standard:
+    """A link to standard input."""
 
     def connect(self, name: str, cancelled: threading.Event) -> Connection:
-        source = subprocess.Popen([*SOURCE, "-t", str(self._seconds), "pipe:1"], stdout=subprocess.PIPE)
-        assert source.stdout is not None
-        return Connection(os.dup(source.stdout.fileno()), format="mpegts")
+        return Connection(os.dup(0), format="mpegts")
 
 
-def ours(folder: Path, seconds: int, heights: list[int]) -> None:
+def ours(folder: Path, heights: list[int]) -> None:
     """In a process of its own, so that its processor time can be told."""
     rungs = [{"height": height, "rate_control": {"mode": "crf", "crf": 23}} for height in heights]
-    output = {"type": "hls", "segment_seconds": SEGMENT_SECONDS, "window_seconds": 60, "video": rungs}
+    output = {"type": "hls", "segment_seconds": SEGMENT_SECONDS, "window_seconds": 600, "video": rungs}
     asked = {"url": "udp://192.0.2.1:5000", "reconnect": {"on_end": "complete"}}
     job = StreamJob.model_validate({"kind": "stream", "input": asked, "outputs": [output], "force": True})
-    began = time.process_time()
-    run_stream(job, folder, software_device(1), Pipe(seconds), limits=Limits(), stopping=Stopping())
-    print(time.process_time() - began)
+    result = run_stream(job, folder, software_device(1), Standard(), limits=Limits(), stopping=Stopping())
+    print("pictures left out:", sum(track.dropped for track in result.stats.tracks), dict(result.stats.warnings))
 
 
-def ffmpegs(folder: Path, seconds: int, heights: list[int]) -> float:
+def ffmpegs(heights: list[int]) -> list[str]:
     command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-i", "pipe:0"]
-    for number in range(len(heights)):
-        command += ["-map", "0:v"]
-        command += [f"-filter:v:{number}", f"scale=-2:{heights[number]}:flags=bicubic"]
-    command += ["-map", "0:a", "-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-bf", "0", "-sc_threshold", "0"]
-    command += [
-        "-rc-lookahead",
-        "5",
-        "-x264-params",
-        "sync-lookahead=0",
-        "-g",
-        str(25 * SEGMENT_SECONDS),
-        "-c:a",
-        "aac",
-    ]
+    for number, height in enumerate(heights):
+        command += ["-map", "0:v", f"-filter:v:{number}", f"scale=-2:{height}:flags=bicubic"]
     groups = " ".join(f"v:{number},agroup:a" for number in range(len(heights))) + " a:0,agroup:a"
-    command += [
-        "-c:a",
-        "aac",
-        "-f",
-        "hls",
-        "-hls_time",
-        str(SEGMENT_SECONDS),
-        "-hls_segment_type",
-        "fmp4",
-        "-var_stream_map",
-        groups,
-    ]
-    command += ["-master_pl_name", "index.m3u8", str(folder / "s%v.m3u8")]
-    source = subprocess.Popen([*SOURCE, "-t", str(seconds), "pipe:1"], stdout=subprocess.PIPE)
-    process = subprocess.Popen(command, stdin=source.stdout, cwd=folder)
-    _, status, usage = os.wait4(process.pid, 0)
-    source.wait()
-    assert status == 0, "ffmpeg failed"
-    return usage.ru_utime + usage.ru_stime
+    command += ["-map", "0:a", *X264, "-f", "hls", "-hls_time", str(SEGMENT_SECONDS), "-hls_list_size", "300"]
+    command += ["-hls_segment_type", "fmp4", "-var_stream_map", groups, "-master_pl_name", "index.m3u8", "v%v.m3u8"]
+    return command
 
 
-def delays(folder: Path) -> list[float]:
-    """Seconds from a segment's first picture until it was there; of those that a playlist gives the time of."""
-    text = (folder / "v0.m3u8").read_text()
-    start: float | None = None
-    found = []
-    lines = text.splitlines()
-    for line, following in pairwise(lines):
-        if told := re.match(r"#EXT-X-PROGRAM-DATE-TIME:(.*)", line):
-            start = datetime.fromisoformat(told[1]).timestamp()
-        elif start is not None and (length := re.match(r"#EXTINF:([0-9.]+)", line)):
-            found.append((folder / following).stat().st_mtime - start)
-            start += float(length[1])
-    return found[1:-1]
+@dataclass
+class Runner:
+    """One of the two, with what was seen of it."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    starting: float = 0.0
+    """Processor seconds before what is measured, and altogether."""
+    altogether: float = 0.0
+    delays: list[float] = field(default_factory=list)
+    """Seconds from a segment's first picture until the playlist names it."""
+
+    def feed(self, clip: bytes, seconds: float, began: float) -> None:
+        assert self.process.stdin is not None
+        sent = 0
+        with self.process.stdin as pipe:
+            while sent < len(clip):
+                due = int(len(clip) * min(1.0, (time.monotonic() - began) / seconds))
+                if due > sent:
+                    sent += os.write(pipe.fileno(), clip[sent:due])
+                time.sleep(STEP_SECONDS)
+
+    def look(self, began: float) -> None:
+        """Takes down when segments appear."""
+        start, listed = 0.0, 0
+        while not self.altogether:
+            time.sleep(STEP_SECONDS)
+            playlist = self.folder / "v0.m3u8"
+            if not playlist.exists():
+                continue
+            lengths = [float(each) for each in re.findall(r"#EXTINF:([0-9.]+)", playlist.read_text())]
+            for length in lengths[listed:]:
+                self.delays.append(time.monotonic() - began - start)
+                start += length
+            if listed < WARM_SEGMENTS <= len(lengths):
+                fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+                self.starting = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            listed = len(lengths)
+
+    def end(self) -> None:
+        _, status, usage = os.wait4(self.process.pid, 0)
+        assert status == 0, "it failed"
+        self.altogether = usage.ru_utime + usage.ru_stime
+
+    @property
+    def spent(self) -> float:
+        return self.altogether - self.starting
+
+
+def run(commands: dict[str, tuple[Path, list[str]]], clip: bytes, seconds: float) -> dict[str, Runner]:
+    runners = {
+        name: Runner(folder, subprocess.Popen(command, stdin=subprocess.PIPE, cwd=folder))
+        for name, (folder, command) in commands.items()
+    }
+    time.sleep(2)  # both have loaded what they need
+    began = time.monotonic()
+    threads = [threading.Thread(target=each.feed, args=(clip, seconds, began)) for each in runners.values()]
+    threads += [threading.Thread(target=each.look, args=(began,)) for each in runners.values()]
+    threads += [threading.Thread(target=each.end) for each in runners.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return runners
 
 
 def main() -> None:
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-    heights = [int(each) for each in sys.argv[2:]] or [720, 360]
-    if os.environ.get("_LIVE_FOLDER"):
-        ours(Path(os.environ["_LIVE_FOLDER"]), seconds, heights)
+    if folder := os.environ.get("_LIVE_FOLDER"):
+        ours(Path(folder), [int(each) for each in sys.argv[1:]])
         return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pace", type=float, default=1.0)
+    parser.add_argument("seconds", type=int, nargs="?", default=30)
+    parser.add_argument("heights", nargs="*", default=["720", "360"])
+    asked = parser.parse_args()
+    seconds, heights = asked.seconds, asked.heights
+    clip = subprocess.run([*CLIP, "-t", str(seconds), "pipe:1"], capture_output=True, check=True).stdout
     with tempfile.TemporaryDirectory() as name:
         mine, theirs = Path(name, "mine"), Path(name, "theirs")
         mine.mkdir()
         theirs.mkdir()
-        environment = {**os.environ, "_LIVE_FOLDER": str(mine)}
-        told = subprocess.run([sys.executable, *sys.argv], env=environment, capture_output=True, text=True, check=True)
-        own, other = float(told.stdout.split()[-1]), ffmpegs(theirs, seconds, heights)
-        waits = delays(mine)
-    print(f"processor time for {seconds} s: {own:.1f} s, FFmpeg {other:.1f} s: {own / other:.2f} times")
-    print(f"segments of {SEGMENT_SECONDS} s are there {max(waits):.2f} s after their first picture at most")
+        own = ["env", f"_LIVE_FOLDER={mine}", sys.executable, str(Path(__file__).resolve()), *heights]
+        found = run(
+            {"ours": (mine, own), "FFmpeg": (theirs, ffmpegs([int(each) for each in heights]))},
+            clip,
+            seconds / asked.pace,
+        )
+    told = ", ".join(f"{name} {runner.spent:.2f} s" for name, runner in found.items())
+    print(f"processor time: {told}: {found['ours'].spent / found['FFmpeg'].spent:.3f} times")
+    for name, runner in found.items():
+        worst, usual = max(runner.delays), sorted(runner.delays)[len(runner.delays) // 2]
+        told = f"{usual:.2f} s after their first picture, at most {worst:.2f}"
+        print(f"{name}: segments of {SEGMENT_SECONDS} s are listed {told}")
 
 
 if __name__ == "__main__":

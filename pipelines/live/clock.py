@@ -35,7 +35,7 @@ class OutputClock:
     lead: float = 0.0
     newest: Fraction = Fraction(0)
     """End of the newest piece of any track."""
-    _measured: Fraction = Fraction(0)
+    _measured: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
@@ -54,6 +54,10 @@ class OutputClock:
         """This moment on the output's clock."""
         return self.at + Fraction(round((self.monotonic() - self.began) * 1_000_000), 1_000_000)
 
+    def seconds(self) -> float:
+        """The same where microseconds are of no account."""
+        return float(self.at) + (self.monotonic() - self.began)
+
     def wall(self, moment: Fraction) -> datetime:
         """The wall clock's time at which what is at `moment` came in."""
         return self.epoch + timedelta(seconds=float(moment) - self.lead)
@@ -64,9 +68,9 @@ class OutputClock:
 
     def measure(self, moment: Fraction, *, first: bool) -> float:
         """Takes down that what is at `moment` came in now; gives how far it is ahead, in seconds."""
-        now = self.now()
-        ahead = float(moment - now)
-        passed = float(now - self._measured)
+        now = self.seconds()
+        ahead = float(moment) - now
+        passed = now - self._measured
         # what came with the least delay tells how the clocks are; the rest waited somewhere
         self.lead = ahead if first else max(ahead, self.lead - LEAD_DECAY * passed)
         self._measured = now
@@ -80,6 +84,8 @@ class ConnectionClock:
         self._clock = clock
         self._input = InputClock(RESTARTING_FORMAT, warn)
         self._base: Fraction | None = None
+        self._shifts: dict[int, tuple[Fraction, Fraction]] = {}
+        """By track, of which offset it was worked out: one holds until the source's clock jumps."""
 
     def shift(self, track: int, dts: Fraction | None, duration: Fraction) -> Fraction | None:
         """Seconds to add to a packet's times; None as long as nothing has a time."""
@@ -88,4 +94,7 @@ class ConnectionClock:
             if dts is None:
                 return None
             self._base = max(self._clock.now(), self._clock.newest) - (dts + offset)
-        return self._base + offset
+        known = self._shifts.get(track)
+        if known is None or known[0] is not offset:
+            known = self._shifts[track] = offset, self._base + offset
+        return known[1]

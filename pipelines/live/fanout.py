@@ -48,7 +48,7 @@ class Fanout:
             self.bytes[track.name] += len(unit.data)
         self._clock.reached(piece.end)
         if track.kind == "video":
-            late = float(self._clock.now() - piece.time) + self._clock.lead
+            late = self._clock.seconds() - float(piece.time) + self._clock.lead
             known = self.latency_seconds
             self.latency_seconds = late if known is None else known + 0.1 * (late - known)
         for sink in self._targets[track.name]:

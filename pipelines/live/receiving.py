@@ -73,6 +73,15 @@ class Arrivals:
     """When the last packet that counts (a picture's, or a sound's where there are no pictures) came."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ticks:
+    """How a track's packets are moved, in its ticks; worked out anew when `shift` is another one."""
+
+    shift: Fraction
+    moved: int
+    farthest: Fraction
+
+
 class Reception:
     """One connection's packets. Iterating gives (kind, stream, packet), mapped, until the connection ends."""
 
@@ -89,6 +98,7 @@ class Reception:
         self._connection = ConnectionClock(clock, warn)
         self._paced, self._wait = paced, wait
         self._first = True
+        self._ticks: dict[int, _Ticks] = {}
 
     def __iter__(self) -> Iterator[tuple[Any, Packet[Any]]]:
         chosen = [stream for stream in (self.video, self.audio) if stream is not None]
@@ -121,17 +131,21 @@ class Reception:
 
     def _place(self, packet: Packet[Any], base: Fraction) -> bool:
         """Moves the packet to the output's clock; False as long as there is no time to go by."""
-        dts = packet.dts if packet.dts is not None else packet.pts
-        time_ = None if dts is None else dts * base
-        shift = self._connection.shift(packet.stream.index, time_, (packet.duration or 0) * base)
+        pts, dts, track = packet.pts, packet.dts, packet.stream_index
+        first = dts if dts is not None else pts
+        numerator, denominator = base.as_integer_ratio()
+        moment = None if first is None else Fraction(first * numerator, denominator)
+        shift = self._connection.shift(track, moment, Fraction((packet.duration or 0) * numerator, denominator))
         if shift is None:
             return False
-        ticks = round(shift / base)
-        packet.dts = None if packet.dts is None else packet.dts + ticks
-        packet.pts = None if packet.pts is None else packet.pts + ticks
-        pts, dts = packet.pts, packet.dts
-        if pts is not None and dts is not None and abs(pts - dts) * base > FARTHEST_SECONDS:
-            packet.pts = None
+        known = self._ticks.get(track)
+        if known is None or known.shift is not shift:
+            known = self._ticks[track] = _Ticks(shift, round(shift / base), FARTHEST_SECONDS / base)
+        if dts is not None:
+            packet.dts = dts + known.moved
+        if pts is not None:
+            apart = dts is not None and abs(pts - dts) > known.farthest
+            packet.pts = None if apart else pts + known.moved
         return True
 
     def _keep_pace(self, packet: Packet[Any], base: Fraction) -> bool:

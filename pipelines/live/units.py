@@ -53,11 +53,12 @@ class Piece:
     track: Track
     unit: Unit
     fresh: bool = False
+    time: Fraction = field(init=False, compare=False)
+    """Of its decoding, in seconds. Worked out once: every output asks for it again and again."""
+    end: Fraction = field(init=False, compare=False)
 
-    @property
-    def time(self) -> Fraction:
-        return self.unit.dts * self.track.time_base
-
-    @property
-    def end(self) -> Fraction:
-        return (self.unit.pts + self.unit.duration) * self.track.time_base
+    def __post_init__(self) -> None:
+        numerator, denominator = self.track.time_base.as_integer_ratio()
+        unit = self.unit
+        object.__setattr__(self, "time", Fraction(unit.dts * numerator, denominator))
+        object.__setattr__(self, "end", Fraction((unit.pts + unit.duration) * numerator, denominator))
