@@ -83,7 +83,7 @@ class Assembly:
         self.copies: dict[int, list[Follower]] = {}
         self.subtitles: list[Subtitles] = []
         self.copy_clocks: dict[str, CopyClock] = {}
-        self.tally = Tally(plan, source.duration_seconds, folder)
+        self.tally = Tally(plan, source.duration_seconds, folder, self.span)
         self.states = self.tally.states
         self.writers = self.tally.writers
         for output in plan.outputs:
@@ -204,7 +204,7 @@ class Assembly:
         end = self.span.end
         samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
         graph = AudioGraph(rendition, frame_size=encoder.frame_size, end_samples=samples)
-        self.tally.encoders[key] = encoder
+        self.tally.encoders[key], self.tally.sounds[key] = encoder, graph
         return AudioTarget(graph, encoder, writer)
 
     def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:

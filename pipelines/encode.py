@@ -142,6 +142,7 @@ class VideoEncoder:
         self._next_key: int | None = None
         self._durations: dict[int, int] = {}
         self.frames = self.packets = self.bytes = 0
+        self.first: int | None = None
         self.end = 0
 
     def encode(self, frame: VideoFrame, pts: int, duration: int) -> list[Packet[Any]]:
@@ -155,6 +156,7 @@ class VideoEncoder:
             self._next_key = ceil((pts // self._gop_ticks + 1) * self._gop_ticks)
         else:
             frame.pict_type = PictureType.NONE
+        self.first = pts if self.first is None else self.first
         self._durations[pts] = duration
         self.frames += 1
         self.end = max(self.end, pts + duration)
@@ -174,6 +176,11 @@ class VideoEncoder:
             self.packets += 1
             self.bytes += packet.size
         return packets
+
+    @property
+    def start_seconds(self) -> float | None:
+        """When its first picture is shown; None before that."""
+        return None if self.first is None else float(self.first * self._time_base)
 
     @property
     def end_seconds(self) -> float:

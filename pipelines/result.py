@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from pipelines.report import Report
+
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +48,25 @@ class RenditionResult(_Value):
     packets: int
     bytes: int
     duration_seconds: float
+    start_seconds: float | None = None
+    """When the source's first picture or sample is, on the output's clock; None for a copied track."""
+    received: int | None = None
+    """Pictures that came from the decoder; None where none were decoded for it."""
+    filtered: int | None = None
+    """Pictures that its filters made of them: `filtered - dropped + repeated` are `frames`."""
+    dropped: int = 0
+    repeated: int = 0
+    source_start_seconds: float | None = None
+    source_end_seconds: float | None = None
+    """Between which times of the output's clock the source has something, as decoded."""
     facts: dict[str, Any] = {}
+
+    @property
+    def bit_rate(self) -> int | None:
+        """bit/s, of the packets alone."""
+        starts = self.start_seconds if self.kind == "video" else None
+        seconds = self.duration_seconds - (starts or 0.0)
+        return round(self.bytes * 8 / seconds) if seconds > 0 else None
 
 
 class OutputResult(_Value):
@@ -73,3 +93,7 @@ class Result(_Value):
     frames_decoded: int = 0
     source_seconds: float | None = None
     wall_seconds: float = 0.0
+    gpu_seconds: dict[str, float] | None = None
+    """By class of engines; None where no GPU had a part in it or the kernel does not count."""
+    report: Report | None = None
+    """How it was done, for a receipt."""

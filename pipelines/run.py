@@ -12,6 +12,7 @@ from pathlib import Path
 from pipelines.assembly import Assembly
 from pipelines.channel import Stopped
 from pipelines.demux import Demuxer
+from pipelines.drm_usage import GpuClock
 from pipelines.earlier_cues import earlier_cues
 from pipelines.errors import Cancelled, LimitExceeded, OutOfMemory
 from pipelines.hardware import open_source, opened_gpu
@@ -47,6 +48,7 @@ def run(
     """
     with ExitStack() as stack:
         gpu = stack.enter_context(opened_gpu(plan))
+        clock = None if gpu is None else GpuClock()
         container = stack.enter_context(open_source(gpu, plan, source, file, limits))
         parts = assemble(plan, source, file, container, folder, limits, stack, gpu, cipher)
         demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
@@ -54,7 +56,8 @@ def run(
         for writer in parts.writers:
             writer.close()
         parts.judge(demuxer.holes)
-        return parts.tally.result(parts.warnings.all())
+        result = parts.tally.result(parts.warnings.all())
+        return result if clock is None else result.model_copy(update={"gpu_seconds": clock.seconds() or None})
 
 
 class _Run:

@@ -37,6 +37,8 @@ class AudioGraph:
         self._chain: Chain | None = None
         self._fifo = AudioFifo()
         self._written: int | None = None
+        self.began: int | None = None
+        """The sample at which the source's sound begins, after silence that was put before it."""
         self._read = 0
 
     def push(self, frame: AudioFrame) -> Iterator[AudioFrame]:
@@ -80,6 +82,8 @@ class AudioGraph:
             if rest is None:
                 return
             frame = rest
+        if self.began is None:
+            self.began = self._written or 0
         self._write(frame)
         yield from self._take()
 

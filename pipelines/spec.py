@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from pipelines.receipt.spec import ReceiptSpec
 from pipelines.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Model, Rung, SubtitleSpec
 from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder, LadderOutput
 from pipelines.spec_outputs import (
@@ -136,6 +137,7 @@ class FileJob(Model):
         description="share of the promised duration that may be missing before the job fails",
     )
     timeout_seconds: float | None = Field(None, gt=0, le=7 * 86_400, description="deadline of one attempt")
+    receipt: ReceiptSpec = ReceiptSpec()
     webhook: Webhook | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
 

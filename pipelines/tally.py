@@ -11,10 +11,11 @@ from pipelines.covers import Cover
 from pipelines.encode import AudioEncoder, VideoEncoder
 from pipelines.mux import Writer
 from pipelines.packaging.package import Package
-from pipelines.rendition import CopyRendition, Plan, RenditionPlan
+from pipelines.rendition import AudioRendition, CopyRendition, Plan, RenditionPlan
 from pipelines.result import OutputResult, Progress, RenditionResult, Result, Warning
+from pipelines.sound_graph import AudioGraph
 from pipelines.subtitles import Subtitles
-from pipelines.tracks import TrackState
+from pipelines.tracks import Span, TrackState
 from pipelines.video_worker import VideoWorker
 
 Key = tuple[str, int]
@@ -24,13 +25,14 @@ Key = tuple[str, int]
 class Tally:
     """Reads the counters of a run's encoders and tracks; they are written by the run's threads."""
 
-    def __init__(self, plan: Plan, source_seconds: float | None, folder: Path) -> None:
-        self.plan, self.source_seconds, self.folder = plan, source_seconds, folder
+    def __init__(self, plan: Plan, source_seconds: float | None, folder: Path, span: Span) -> None:
+        self.plan, self.source_seconds, self.folder, self.span = plan, source_seconds, folder, span
         self.began = time.monotonic()
         self.writers: list[Writer | Package] = []
         self.encoders: dict[Key, VideoEncoder | AudioEncoder] = {}
         self.tracks: dict[Key, CopyTrack | Subtitles | Cover] = {}
         self.workers: dict[Key, VideoWorker] = {}
+        self.sounds: dict[Key, AudioGraph] = {}
         self.states: list[TrackState] = []
 
     def progress(self) -> Progress:
@@ -86,8 +88,11 @@ class Tally:
     def _rendition_result(self, key: tuple[str, int], rendition: RenditionPlan) -> RenditionResult:
         encoder, track = self.encoders.get(key), self.tracks.get(key)
         facts: dict[str, Any] = {}
-        if key in self.workers and (constant := self.workers[key].constant) is not None:
-            facts = {"dropped": constant.dropped, "repeated": constant.repeated}
+        counts: dict[str, Any] = {}
+        if (worker := self.workers.get(key)) is not None:
+            counts = {name: getattr(worker, name) for name in ("received", "filtered", "dropped", "repeated")}
+            if worker.constant is not None:
+                facts = {"dropped": worker.constant.dropped, "repeated": worker.constant.repeated}
         if encoder is not None:
             kind = "video" if isinstance(encoder, VideoEncoder) else "audio"
             frames, packets, size, seconds = encoder.frames, encoder.packets, encoder.bytes, encoder.end_seconds
@@ -103,5 +108,27 @@ class Tally:
             packets=packets,
             bytes=size,
             duration_seconds=round(seconds, 6),
+            start_seconds=self._start(key, rendition),
+            **counts,
+            **({} if encoder is None else self._source_span(rendition.stream, kind)),
             facts=facts,
         )
+
+    def _start(self, key: Key, rendition: RenditionPlan) -> float | None:
+        encoder = self.encoders.get(key)
+        if isinstance(encoder, VideoEncoder):
+            return encoder.start_seconds
+        began = self.sounds[key].began if key in self.sounds else None
+        return None if began is None or not isinstance(rendition, AudioRendition) else began / rendition.sample_rate
+
+    def _source_span(self, stream: int, kind: str) -> dict[str, float]:
+        """From when to when the source has something of the track within what is taken, on the output's clock."""
+        state = next((each for each in self.states if (each.stream, each.kind) == (stream, kind)), None)
+        if state is None or state.first is None or state.end is None:
+            return {}
+        span = self.span
+        end = state.end if span.end is None else min(state.end, span.end)
+        return {
+            "source_start_seconds": round(float(max(state.first, span.start) - span.zero), 6),
+            "source_end_seconds": round(float(end - span.zero), 6),
+        }

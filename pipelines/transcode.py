@@ -13,6 +13,7 @@ from pipelines.packaging.encryption import Cipher
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rendition import Plan
+from pipelines.report import Stopwatch
 from pipelines.result import Progress, Result
 from pipelines.run import run
 from pipelines.spec import FileJob
@@ -37,12 +38,17 @@ def transcode(
     `cipher` encrypts the ladders that ask for it.
     Any PipelineError of those steps; what `folder` then holds is worthless.
     """
-    source = probe(file, limits)
-    planned = plan(spec, source, device, verdicts=verdicts)
+    watch = Stopwatch()
+    with watch.stage("probe"):
+        source = probe(file, limits)
+    with watch.stage("plan"):
+        planned = plan(spec, source, device, verdicts=verdicts)
     if on_plan is not None:
         on_plan(planned)
-    result = run(
-        planned, source, file, folder, limits=limits, on_progress=on_progress, cancelled=cancelled, cipher=cipher
-    )
-    verify(planned, result, folder)
-    return result
+    with watch.stage("run"):
+        result = run(
+            planned, source, file, folder, limits=limits, on_progress=on_progress, cancelled=cancelled, cipher=cipher
+        )
+    with watch.stage("verify"):
+        verify(planned, result, folder)
+    return result.model_copy(update={"report": watch.report(source)})

@@ -173,9 +173,21 @@ class VideoWorker:
         self._known: tuple[Fraction | None, int] = (None, 0)
         self._longest_shown = int(LONGEST_SECONDS / time_base)
         self._first: tuple[int, int] | None = None
+        self.received = self.filtered = self._late = self._again = 0
+
+    @property
+    def dropped(self) -> int:
+        """Filtered pictures that are not in the output."""
+        return self._late + (0 if self.constant is None else self.constant.dropped)
+
+    @property
+    def repeated(self) -> int:
+        """Pictures of the output that are there once more."""
+        return self._again + (0 if self.constant is None else self.constant.repeated)
 
     def __call__(self) -> None:
         while (frame := self._frames.get()) is not None:
+            self.received += 1
             for filtered in self._graph.push(frame):
                 self._show(filtered)
         for filtered in self._graph.flush():
@@ -190,6 +202,7 @@ class VideoWorker:
 
     def _show(self, frame: VideoFrame) -> None:
         """Frames leave one late: only the next one's time tells how long a frame is shown."""
+        self.filtered += 1
         # a deinterlacer's ticks are not the source's
         tick = frame.time_base or self._source_time_base
         assert frame.pts is not None
@@ -199,6 +212,7 @@ class VideoWorker:
         if self._held is not None:
             held, held_time = self._held
             if time <= held_time:
+                self._late += 1
                 return
             self._longest = max(self._longest, time - held_time)
             if frame.duration <= 0:
@@ -220,6 +234,7 @@ class VideoWorker:
         if self._durations == "none" and not self._span.goes_on and until - time > 2 * BRIEF_SECONDS:
             # sent once more just before its end, for there is no other way to say when that is
             self._encode(frame, time, until - BRIEF_SECONDS)
+            self._again += self.constant is None
             time = until - BRIEF_SECONDS
         self._encode(frame, time, until)
 
@@ -228,11 +243,13 @@ class VideoWorker:
             start, end = self._tick(time), self._tick(until)
             if self._last_start is not None and start <= self._last_start:
                 if start < self._last_start:
+                    self._late += 1
                     return  # so close that its tick, and the one after, have a frame already
                 start += 1
             while end - start > self._longest_shown:
                 self._write(self.encoder.encode(frame, start, self._longest_shown))
                 start += self._longest_shown
+                self._again += 1
             self._last_start = start
             self._write(self.encoder.encode(frame, start, max(1, end - start)))
             return

@@ -26,6 +26,7 @@ from transcoder.api import (
     probe,
     problems,
     queues,
+    receipts,
     schema,
     transcode,
     tus,
@@ -43,7 +44,7 @@ from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
 ROUTERS = (
-    *(jobs, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe),
+    *(jobs, receipts, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe),
     *(presets, devices, queues, nodes, health, metrics, page),
 )
 

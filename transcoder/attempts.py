@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,7 @@ from transcoder.joblog import Line, LogLine, printable, stamp
 from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
 from transcoder.news import News
 from transcoder.progress import Live, ProgressBoard
+from transcoder.receipts.notes import Hashing, Notes
 from transcoder.retry import STOPPED, RetryPolicy
 from transcoder.settings import Settings
 from transcoder.settlement import Cancelled, Completed, Failed, Lost, Outcome, Ticket
@@ -146,14 +147,17 @@ class AttemptRunner:
         spec = FileJob.model_validate(claim.spec)
         allowed_seconds = spec.timeout_seconds or self.settings.timeout_seconds
         started = time.monotonic()
-        async with self.storage.attempt_scratch(claim.job_id, claim.attempt) as scratch:
+        notes = Notes(claim, course.before)
+        async with self.storage.attempt_scratch(claim.job_id, claim.attempt) as scratch, Hashing() as hashing:
             bring = self.inputs.bring(spec.input, claim.tenant, scratch, total_seconds=allowed_seconds)
-            source = await _unless_stopped(bring, stop)
+            with notes.watch.stage("fetch"):
+                source = await _unless_stopped(bring, stop)
             remaining_seconds = allowed_seconds - (time.monotonic() - started)
             if remaining_seconds <= 0:
                 raise DeadlineExceeded(f"not finished within {allowed_seconds:g} s", stage="fetch")
             folder = scratch / "out"
             await asyncio.to_thread(folder.mkdir)
+            hashing.begin(source, wanted=spec.receipt.source_hash)
             result = await self.executor.execute(
                 ChildTask(
                     op="run",
@@ -176,7 +180,13 @@ class AttemptRunner:
                 on_event=lambda event: self._hear(claim.job_id, live, event),
                 cancel=stop.requested,
             )
-            return await self._publish(claim, folder, Result.model_validate(result), stop)
+            told = Result.model_validate(result)
+            with notes.watch.stage("hash"):
+                sha256 = await _unless_stopped(hashing.digest(), stop)
+            with notes.watch.stage("publish"):
+                published = await self._publish(claim, folder, told, stop)
+            receipt = notes.receipt(live.plan, told, published, source, sha256)
+            return Completed(_outputs(told, published), told.warnings, receipt)
 
     async def _stream(self, claim: Claim, stop: Stop, live: Live) -> Completed:
         def show(stats: LiveStats) -> None:
@@ -185,21 +195,9 @@ class AttemptRunner:
 
         return await self.streams.run(claim, stop, lambda event: self._hear(claim.job_id, live, event), show)
 
-    async def _publish(self, claim: Claim, folder: Path, result: Result, stop: Stop) -> Completed:
+    async def _publish(self, claim: Claim, folder: Path, result: Result, stop: Stop) -> tuple[PublishedFile, ...]:
         paths = [path for output in result.outputs for path in output.all_files]
-        published = await self.storage.publish(
-            claim.job_id, claim.attempt, folder, paths, stopped=stop.requested.is_set
-        )
-        files = iter(published)
-        outputs = tuple(
-            JobOutput(
-                name=output.name,
-                type=output.type,
-                files=tuple(_output_file(file) for file in islice(files, len(output.all_files))),
-            )
-            for output in result.outputs
-        )
-        return Completed(outputs, result.warnings)
+        return await self.storage.publish(claim.job_id, claim.attempt, folder, paths, stopped=stop.requested.is_set)
 
     def _hear(self, job_id: str, live: Live, event: ChildEvent) -> None:
         if event.kind == "progress":
@@ -283,6 +281,18 @@ def _described(outcome: Outcome) -> str:
 def _append(path: Path, text: str) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
+
+
+def _outputs(result: Result, published: Sequence[PublishedFile]) -> tuple[JobOutput, ...]:
+    files = iter(published)
+    return tuple(
+        JobOutput(
+            name=output.name,
+            type=output.type,
+            files=tuple(_output_file(file) for file in islice(files, len(output.all_files))),
+        )
+        for output in result.outputs
+    )
 
 
 def _output_file(file: PublishedFile) -> OutputFile:

@@ -2,6 +2,7 @@
 
 ServiceError
 ├── JobNotFound           job_not_found         404
+├── ReceiptNotFound       receipt_not_found     404  the job has not completed, or is a stream's
 ├── UploadNotFound        upload_not_found      404
 │   └── InputUploadNotFound                     422  named in a job's input
 ├── DeviceNotFound        device_not_found      404
@@ -56,6 +57,11 @@ class ServiceError(Exception):
 
 class JobNotFound(ServiceError):
     code = "job_not_found"
+    http_status = 404
+
+
+class ReceiptNotFound(ServiceError):
+    code = "receipt_not_found"
     http_status = 404
 
 

@@ -9,24 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.devices import Device
-from pipelines.discovery import ENGINE_CLASSES
+from pipelines.drm_usage import Busy, Client, parse_fdinfo, read_fdinfo
 
 S = TypeVar("S", bound=Device)
 
 LOOK_SECONDS = 5.0
-
-_NODES = "/dev/dri/"
-_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
-_MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")
-"""Memory that is there now, as drivers have called it over time; the first that a driver has."""
 
 
 class Load(BaseModel):
@@ -38,98 +32,10 @@ class Load(BaseModel):
     memory_bytes: int | None
 
 
-@dataclass(frozen=True)
-class Busy:
-    """How long a class of engines has worked for a client: nanoseconds, or cycles of `total`."""
-
-    worked: int
-    total: int | None = None
-    capacity: int = 1
-
-
-@dataclass(frozen=True)
-class Client:
-    """One open DRM file: what it has used of a GPU so far."""
-
-    device: str
-    """The PCI address."""
-    id: str
-    engines: Mapping[str, Busy] = field(default_factory=dict)
-    memory_bytes: int | None = None
-
-
-def parse_fdinfo(text: str) -> Client | None:
-    """The client that an fdinfo tells of; None where it is of another kind, or too old to say."""
-    fields: dict[str, str] = {}
-    for line in text.splitlines():
-        name, colon, value = line.partition(":")
-        if colon and name.startswith("drm-"):
-            fields[name] = value.strip()
-    if "drm-pdev" not in fields or "drm-client-id" not in fields:
-        return None
-    return Client(fields["drm-pdev"], fields["drm-client-id"], _engines(fields), _memory(fields))
-
-
-def _engines(fields: Mapping[str, str]) -> dict[str, Busy]:
-    found: dict[str, Busy] = {}
-    for key, value in fields.items():
-        for prefix in ("drm-engine-", "drm-cycles-"):
-            name = key.removeprefix(prefix)
-            if name == key or key.startswith("drm-engine-capacity-") or not _is_number(value):
-                continue
-            total = fields.get(f"drm-total-cycles-{name}") if prefix == "drm-cycles-" else None
-            if prefix == "drm-cycles-" and total is None:
-                # cycles beside nanoseconds, as some drivers have them: they tell a frequency
-                continue
-            capacity = max(1, _number(fields.get(f"drm-engine-capacity-{name}", "1")))
-            passed = None if total is None else _number(total)
-            found[ENGINE_CLASSES.get(name, name)] = Busy(_number(value), passed, capacity)
-    return found
-
-
-def _memory(fields: Mapping[str, str]) -> int | None:
-    for prefix in _MEMORY_KEYS:
-        sizes = [
-            _bytes(value)
-            for key, value in fields.items()
-            if key.startswith(prefix) and not key.startswith("drm-total-cycles-")
-        ]
-        if sizes:
-            return sum(sizes)
-    return None
-
-
-def _is_number(value: str) -> bool:
-    return value.partition(" ")[0].isdecimal()
-
-
-def _number(value: str) -> int:
-    return int(value.partition(" ")[0]) if _is_number(value) else 0
-
-
-def _bytes(value: str) -> int:
-    return _number(value) * _UNITS.get(value.partition(" ")[2].strip(), 1)
-
-
 def read_clients(proc: Path = Path("/proc")) -> dict[tuple[str, str], Client]:
     """All clients of the processes that this one may look into, by GPU and id."""
-    clients = (parse_fdinfo(text) for text in _drm_files(proc))
+    clients = (parse_fdinfo(text) for process in proc.glob("[0-9]*") for text in read_fdinfo(process))
     return {(client.device, client.id): client for client in clients if client is not None}
-
-
-def _drm_files(proc: Path) -> Iterator[str]:
-    for process in proc.glob("[0-9]*"):
-        try:
-            descriptors = list((process / "fd").iterdir())
-        except OSError:
-            # another user's, or gone
-            continue
-        for descriptor in descriptors:
-            try:
-                if str(descriptor.readlink()).startswith(_NODES):
-                    yield (process / "fdinfo" / descriptor.name).read_text()
-            except OSError:
-                continue
 
 
 class LoadMeter:

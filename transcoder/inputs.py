@@ -39,6 +39,8 @@ class LocalInput:
 
     path: Path
     name: str
+    sha256: str | None = None
+    """Of an upload, which was hashed as it came."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Inputs:
         path = self.storage.upload_path(upload.id)
         if not await asyncio.to_thread(path.is_file):
             raise InputNotFound("the upload's file is gone", upload=upload_id)
-        return LocalInput(path, upload.name)
+        return LocalInput(path, upload.name, upload.sha256)
 
 
 def inputs_for(settings: Settings, storage: Storage, uploads: UploadStore) -> Inputs:

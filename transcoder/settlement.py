@@ -19,6 +19,7 @@ from transcoder import shares
 from transcoder.fallback import NoStep, Place, Step, is_step, next_step
 from transcoder.jobs import Attempt, ErrorInfo, JobOutput, JobStatus
 from transcoder.queues import read_queues
+from transcoder.receipts.store import save_receipt
 from transcoder.records import attempt_from
 from transcoder.requirements import PINNED, policy_of, requested
 from transcoder.retry import LOST, Fail, Retry, RetryPolicy, decide, decide_stream
@@ -32,6 +33,7 @@ class Completed:
 
     outputs: tuple[JobOutput, ...]
     warnings: tuple[Warning, ...]
+    receipt: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ async def settle(
     kept = {"plan": plan, "stats": stats} if change.status.ended else {"plan": plan}
     values = {**change.job, **{name: value for name, value in kept.items() if value is not None}}
     await connection.execute(update(jobs).where(jobs.c.id == ticket.job_id).values(status=change.status, **values))
+    if isinstance(outcome, Completed) and outcome.receipt is not None:
+        await save_receipt(connection, ticket.job_id, ticket.attempt, outcome.receipt)
     await outbox.record(connection, [ticket.job_id], change.status, now)
     return change.status
 

@@ -105,6 +105,9 @@ class Client:
         with self._stream(_path(job_id, "log")) as response:
             yield from response.iter_text()
 
+    def receipt(self, job_id: str) -> dict[str, Any]:
+        return dict(self._call("GET", _path(job_id, "receipt")).json())
+
     def events(self, job_id: str) -> Iterator[httpx2.ServerSentEvent]:
         """Events until the job ended or the connection did."""
         timeout = httpx2.Timeout(QUIET_SECONDS, connect=10.0)

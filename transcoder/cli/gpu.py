@@ -19,6 +19,7 @@ from pipelines.result import Progress, Result
 from pipelines.source import SourceInfo
 from pipelines.spec import DevicePolicy, FileJob
 from transcoder.cli.failures import CommandError
+from transcoder.cli.local import Way
 from transcoder.cli.screen import ProgressView, say
 from transcoder.devices import Devices
 from transcoder.errors import NoDevice
@@ -95,6 +96,7 @@ class Gpus:
         file: LocalFile,
         folder: Path,
         stop: threading.Event,
+        way: Way | None = None,
     ) -> Result:
         """Goes on with the next step down where a GPU fails, as far as the job's policy lets it."""
         attempts: list[Attempt] = []
@@ -111,6 +113,8 @@ class Gpus:
                 device = following
                 say(f"note: {reason_for(attempts, device.id)}")
             else:
+                if way is not None:
+                    way.plan, way.device, way.earlier = plans[-1] if plans else None, device, tuple(attempts)
                 return result
 
     async def _attempt(

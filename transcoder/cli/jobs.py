@@ -180,6 +180,15 @@ def log(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
 
 
 @app.command()
+def receipt(job_id: IdArgument, server: ServerOption = DEFAULT_SERVER) -> None:
+    """Print a completed job's receipt as JSON: what was done, where, and what was measured."""
+    from transcoder.cli.screen import print_json
+
+    with connect(server) as client:
+        print_json(client.receipt(job_id))
+
+
+@app.command()
 def download(
     job_id: IdArgument,
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where the files go.")] = Path(),

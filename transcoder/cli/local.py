@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from queue import SimpleQueue
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipelines.result import Result
     from pipelines.source import SourceInfo
     from pipelines.spec import FileJob
+    from transcoder.jobs import Attempt
     from transcoder.settings import Settings
 
 T = TypeVar("T")
@@ -148,12 +149,22 @@ def check_file(path: Path) -> None:
         raise CommandError("file_error", f"{path}: may not be read", INPUT)
 
 
+@dataclass
+class Way:
+    """The way that a run took: what a receipt is written from."""
+
+    plan: Plan | None = None
+    device: Device | None = None
+    earlier: tuple[Attempt, ...] = ()
+
+
 @dataclass(frozen=True)
 class Engine:
     """What the media engine needs from this side."""
 
     settings: Settings
     view: ProgressView
+    way: Way = field(default_factory=Way)
 
     @property
     def cpu(self) -> Device:
@@ -225,15 +236,17 @@ class Engine:
             async def transcoded() -> Result:
                 async with opened(self.settings, self.view) as gpus:
                     self.view.note("transcoding")
-                    return await gpus.transcode(spec, file, folder, stop)
+                    return await gpus.transcode(spec, file, folder, stop, self.way)
 
             return asyncio.run(transcoded())
         self.view.note("transcoding")
+        self.way.device = self.cpu
         return transcode(
             spec,
             file,
             folder,
             device=self.cpu,
+            on_plan=lambda made: setattr(self.way, "plan", made),
             limits=self.settings.limits,
             on_progress=self.view.show,
             cancelled=stop,

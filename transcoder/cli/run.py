@@ -32,6 +32,10 @@ def run(
     preset: PresetOption = None,
     device: DeviceOption = "auto",
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
+    receipt: Annotated[
+        Path | None,
+        typer.Option("--receipt", metavar="FILE", help="Write a receipt there: JSON on what was done and measured."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,16 +52,27 @@ def run(
     if not quiet:
         for note in notes:
             say(f"note: {note}")
-    result = transcode_to(spec, source, out, settings=settings, force=force, view=progress_view(quiet=quiet))
+    if receipt is not None and receipt.resolve() == out.resolve():
+        raise CommandError("output_exists", f"{receipt} is the output itself")
+    result = transcode_to(
+        spec, source, out, settings=settings, force=force, view=progress_view(quiet=quiet), receipt=receipt
+    )
     if as_json:
-        print_json({**result.model_dump(mode="json"), "path": str(out.absolute())})
+        print_json({**result.model_dump(mode="json", exclude={"report"}), "path": str(out.absolute())})
     if not quiet:
         show_warnings(result.warnings)
         say(f"{out}: {describe(result)}")
 
 
 def transcode_to(
-    spec: FileJob, source: str, out: Path, *, settings: Settings, force: bool, view: ProgressView
+    spec: FileJob,
+    source: str,
+    out: Path,
+    *,
+    settings: Settings,
+    force: bool,
+    view: ProgressView,
+    receipt: Path | None = None,
 ) -> Result:
     """Runs the one output of `spec` into `out`, which appears whole or not at all."""
     from transcoder.cli.local import Engine, interruptible, publish, scratch_beside
@@ -68,7 +83,12 @@ def transcode_to(
         folder.mkdir()
 
         def work(stop: threading.Event) -> Result:
-            result = engine.transcode(spec, engine.open(source, scratch, stop), folder, stop)
+            file = engine.open(source, scratch, stop)
+            result = engine.transcode(spec, file, folder, stop)
+            if receipt is not None:
+                from transcoder.cli.receipt import write_local_receipt
+
+                write_local_receipt(engine.way, result, file, folder, out, receipt)
             publish(folder / result.outputs[0].path, out, force=force)
             return result
 

@@ -96,6 +96,10 @@ class AsyncClient:
     async def log(self, job_id: str) -> str:
         return (await self._get(job_path(job_id, "log"))).text
 
+    async def receipt(self, job_id: str) -> dict[str, Any]:
+        """How a completed job's result came about, as the service wrote it then."""
+        return dict((await self._get(job_path(job_id, "receipt"))).json())
+
     async def probe(self, source: dict[str, Any]) -> SourceInfo:
         """What an input is: `{"upload": id}`, `{"url": …}` or `{"path": …}`."""
         return values.source_of(await self._post("/v1/probe", source))

@@ -98,6 +98,10 @@ class Client:
     def log(self, job_id: str) -> str:
         return self._get(job_path(job_id, "log")).text
 
+    def receipt(self, job_id: str) -> dict[str, Any]:
+        """How a completed job's result came about, as the service wrote it then."""
+        return dict(self._get(job_path(job_id, "receipt")).json())
+
     def probe(self, source: dict[str, Any]) -> SourceInfo:
         """What an input is: `{"upload": id}`, `{"url": …}` or `{"path": …}`."""
         return values.source_of(self._post("/v1/probe", source))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from alembic import context
 
 from transcoder.auth.tables import api_keys
+from transcoder.receipts import tables as _receipts  # noqa: F401 - so that they are known
 
 context.configure(
     connection=context.config.attributes["connection"],
-    # importing one table has imported them all
+    # importing one table has imported those of `transcoder.tables` too
     target_metadata=api_keys.metadata,
     # SQLite alters tables by making them anew
     render_as_batch=True,

@@ -1,0 +1,1 @@
+"""Receipts: how a job's result came about, measured."""

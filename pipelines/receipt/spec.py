@@ -1,0 +1,13 @@
+"""What a user asks of a job's receipt."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ReceiptSpec(BaseModel):
+    """What is worked out for it besides what the work tells anyway."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source_hash: bool = Field(True, description="the input's SHA-256; an input that is no upload is read once more")
