@@ -10,6 +10,7 @@ from fractions import Fraction
 from pipelines.colours import guess_matrix, has_alpha, is_full_unsaid, is_gray, is_rgb
 from pipelines.filters import Crop, Filter, Flatten, Pad, Range, Retag, Scale, ToneMap, Transpose
 from pipelines.source import Colour, Facts, Ratio
+from pipelines.tone_curve import source_peak
 
 ROUNDING_PIXELS = 1
 """A picture that misses the canvas by this much misses it by rounding: it is stretched, not given a bar."""
@@ -111,6 +112,7 @@ def _converted(
                 pixel_format=canvas.pixel_format,
                 transfer=picture.colour.transfer,
                 primaries=picture.colour.primaries or "bt2020",
+                peak=source_peak(picture.colour),
                 in_matrix=matrix,
                 in_range=range_,
             )

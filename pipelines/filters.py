@@ -9,6 +9,7 @@ from pydantic import Field
 from pipelines.source import Facts
 
 Range = Literal["tv", "pc"]
+HdrTransfer = Literal["smpte2084", "arib-std-b67"]
 
 
 class Deinterlace(Facts):
@@ -50,8 +51,10 @@ class ToneMap(Facts):
     width: int
     height: int
     pixel_format: str
-    transfer: Literal["smpte2084", "arib-std-b67"]
+    transfer: HdrTransfer
     primaries: str = "bt2020"
+    peak: int = 1000
+    """The brightest that the source gets, in cd/m²."""
     in_matrix: str | None = "bt2020nc"
     in_range: Range = "tv"
 

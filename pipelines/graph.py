@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,9 +17,20 @@ from pipelines.conform import conform
 from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Pad, Retag, Scale, ToneMap, Transpose
 from pipelines.picture_facts import picture_of
 from pipelines.rendition import VideoRendition
+from pipelines.tone_map import FORMAT, lookup_picture
 
 Step = tuple[str, dict[str, str]]
 """A filter of FFmpeg and its options."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A filter of FFmpeg with a second input, which is one picture for all time."""
+
+    name: str
+    options: dict[str, str]
+    picture: VideoFrame
+
 
 SWS_MATRIX = {
     "bt709": "bt709", "bt470bg": "bt470bg", "smpte170m": "smpte170m", "smpte240m": "smpte240m", "fcc": "fcc",
@@ -57,22 +69,19 @@ def _scale(step: Scale) -> list[Step]:
     return [("scale", options), ("format", {"pix_fmts": step.pixel_format})]
 
 
-def _tone_map(step: ToneMap) -> list[Step]:
-    options = {
-        "w": str(step.width),
-        "h": str(step.height),
-        "in_primaries": step.primaries,
-        "in_transfer": step.transfer,
-        "in_range": step.in_range,
-        "out_primaries": "bt709",
-        "out_transfer": "bt709",
-        "out_color_matrix": "bt709",
-        "out_range": "tv",
-        "intent": "perceptual",
-    }
+def _tone_map(step: ToneMap) -> list[Step | Fed]:
+    """Scaled first, as R'G'B' of 12 bits; the table then has no fewer steps than the source."""
+    options = {"w": str(step.width), "h": str(step.height), "in_range": step.in_range, "out_range": "pc"}
     if step.in_matrix in SWS_MATRIX:
         options["in_color_matrix"] = SWS_MATRIX[step.in_matrix]
-    return [("scale", options), ("format", {"pix_fmts": step.pixel_format})]
+    return [
+        ("scale", {**options, "flags": "bicubic"}),
+        ("format", {"pix_fmts": FORMAT}),
+        Fed("haldclut", {"interp": "tetrahedral"}, lookup_picture(step)),
+        ("setparams", {"color_primaries": "bt709", "color_trc": "bt709"}),
+        ("scale", {"out_color_matrix": "bt709", "out_range": "tv", "flags": "bicubic"}),
+        ("format", {"pix_fmts": step.pixel_format}),
+    ]
 
 
 def _pad(step: Pad) -> list[Step]:
@@ -98,7 +107,7 @@ def _transpose(step: Transpose) -> list[Step]:
     return ([("hflip", {})] if step.mirror else []) + turn[step.degrees]
 
 
-VIDEO_STEPS: dict[type[Any], Callable[[Any], list[Step]]] = {
+VIDEO_STEPS: dict[type[Any], Callable[[Any], Sequence[Step | Fed]]] = {
     Deinterlace: _deinterlace,
     Flatten: _flatten,
     Crop: lambda step: [("crop", {"w": str(step.width), "h": str(step.height), "x": str(step.x), "y": str(step.y)})],
@@ -115,11 +124,32 @@ def is_about_fields(step: Filter) -> bool:
     return isinstance(step, Deinterlace) or (isinstance(step, Retag) and step.progressive)
 
 
+LONG_AGO = -(1 << 40)
+"""In milliseconds."""
+
+
+def _still(picture: VideoFrame) -> dict[str, str]:
+    return {
+        "video_size": f"{picture.width}x{picture.height}",
+        "pix_fmt": picture.format.name,
+        "time_base": str(picture.time_base),
+        "pixel_aspect": "1/1",
+        "colorspace": str(int(picture.colorspace)),
+        "range": str(int(picture.color_range)),
+    }
+
+
 class Chain:
     """One linear FFmpeg graph: a source, the steps, a sink."""
 
     def __init__(
-        self, source: Step, steps: list[Step], sink: str, *, surface: VideoFrame | None = None, device: Any = None
+        self,
+        source: Step,
+        steps: Sequence[Step | Fed],
+        sink: str,
+        *,
+        surface: VideoFrame | None = None,
+        device: Any = None,
     ) -> None:
         """`surface`: one of the frames to come, where they lie on a GPU. `device`: the GPU that is uploaded to."""
         self.graph = Graph()
@@ -128,14 +158,25 @@ class Chain:
         on_gpu = {} if surface is None else {"hw_frames": surface}
         self._source = graph.add(source[0], **on_gpu, **source[1])
         node: FilterContext = self._source
-        for name, options in steps:
+        fed: list[tuple[FilterContext, VideoFrame]] = []
+        for step in steps:
+            name, options = (step.name, step.options) if isinstance(step, Fed) else step
             uploads = {"hw_device": device} if name == "hwupload" else {}
             following = graph.add(name, **uploads, **options)
             node.link_to(following)
+            if isinstance(step, Fed):
+                second = graph.add("buffer", **_still(step.picture))
+                second.link_to(following, 0, 1)
+                fed.append((second, step.picture))
             node = following
         self._sink = self.graph.add(sink)
         node.link_to(self._sink)
         self.graph.configure()
+        for second, picture in fed:
+            # before anything that may come: frames without a second picture would pass unchanged
+            picture.pts = LONG_AGO
+            second.push(picture)
+            second.push(None)
 
     def push(self, frame: VideoFrame | AudioFrame | None) -> Iterator[Any]:
         self._source.push(frame)
@@ -199,7 +240,7 @@ class VideoGraph:
     def _aspect(self, frame: VideoFrame) -> Fraction:
         return frame.opaque if isinstance(frame.opaque, Fraction) else self._sar
 
-    def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> list[Step]:
+    def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> Sequence[Step | Fed]:
         return software_steps([planned for planned in filters if not is_idle(planned, frame, frame.format.name)])
 
     def _source(self, frame: VideoFrame) -> dict[str, str]:
@@ -213,7 +254,7 @@ class VideoGraph:
         }
 
 
-def software_steps(filters: Sequence[Filter]) -> list[Step]:
+def software_steps(filters: Sequence[Filter]) -> list[Step | Fed]:
     return [step for planned in filters for step in VIDEO_STEPS[type(planned)](planned)]
 
 

@@ -14,7 +14,7 @@ from pipelines.colours import is_gray
 from pipelines.conform import picture_range
 from pipelines.errors import DeviceUnsupported
 from pipelines.filters import Deinterlace, Filter
-from pipelines.graph import Chain, Step, VideoGraph, is_idle, software_steps
+from pipelines.graph import Chain, Fed, Step, VideoGraph, is_idle, software_steps
 from pipelines.hardware import Gpu
 from pipelines.hardware_encode import encode_work
 from pipelines.hardware_encoders import API_OF
@@ -126,12 +126,12 @@ class HardwareGraph(VideoGraph):
             device=self._gpu.context,
         )
 
-    def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> list[Step]:
+    def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> list[Step | Fed]:
         rendition, on_gpu = self._rendition, is_on_gpu(frame)
         held = frame.sw_format.name if on_gpu and frame.sw_format is not None else frame.format.name
         wanted = [step for step in filters if not is_idle(step, frame, held)]
         encodes = rendition.placement == "hardware"
-        steps: list[Step] = []
+        steps: list[Step | Fed] = []
         if rendition.filter_placement == "hardware":
             self._check(wanted)
             if not on_gpu:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.colours import is_full_unsaid, is_rgb
 from pipelines.conform import Picture, picture_matrix, picture_range
 from pipelines.source import Colour
+from pipelines.tone_curve import source_peak
 
 SDR_COMPANIONS: dict[str, tuple[str, str]] = {
     "bt709": ("bt709", "bt709"),
@@ -19,7 +20,10 @@ def plan_colour(picture: Picture, pixel_format: str, reasons: list[str]) -> Colo
     tags = picture.colour
     deep = "10" in pixel_format
     if tags.is_hdr and not deep:
-        reasons.append(f"HDR ({tags.transfer}) tone-mapped to BT.709: 8 bits can't carry it")
+        peak = source_peak(tags)
+        reasons.append(
+            f"HDR ({tags.transfer}) tone-mapped from {peak} cd/m² to BT.709 with white at 203: 8 bits can't carry it"
+        )
         return Colour(primaries="bt709", transfer="bt709", matrix="bt709", range="tv")
     mastering = tags.mastering_display if tags.is_hdr else None
     max_cll = tags.max_cll if tags.is_hdr else None

@@ -97,14 +97,12 @@ SDR_DELIVERIES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-# setting up the tone map takes seconds each time
-@pytest.mark.slow
 @pytest.mark.parametrize("colour", [PQ, HLG], ids=["pq", "hlg"])
 @pytest.mark.parametrize(("kind", "video"), SDR_DELIVERIES)
 def test_hdr_into_8_bits_is_tone_mapped_monotonically_and_tagged_bt709(
     tmp_path: Path, colour: Colour, kind: str, video: dict[str, Any]
 ) -> None:
-    signal = pq(NITS) if colour is PQ else hlg(np.linspace(0, 1, len(NITS)))
+    signal = pq(NITS) if colour is PQ else np.linspace(0, 1, len(NITS))
     clip = hdr_clip(tmp_path / "clip.mkv", columns(signal), colour, mastered=colour is PQ)
     output = made(clip, tmp_path / "out", kind, **video)
     assert (seen(output).colour, seen(output).pixel_format) == (BT709, "yuv420p")
@@ -117,26 +115,13 @@ def test_hdr_into_8_bits_is_tone_mapped_monotonically_and_tagged_bt709(
     assert "tone-mapped" in planned(clip, kind, **video).reason
 
 
-@pytest.mark.slow
 def test_mid_tones_of_pq_are_not_crushed(tmp_path: Path) -> None:
     clip = hdr_clip(tmp_path / "clip.mkv", columns(pq(NITS)), PQ)
     frame = decode_video(made(clip, tmp_path / "out", "mp4"), limit=1).frames[0]
     levels = dict(zip(NITS, (plane_of(frame)[32, 8::16] - 16) / 219, strict=True))
     # 26 cd/m² is 18 % grey of the reference white of 203 cd/m², as ITU-R BT.2408 places them
     assert 0.3 < levels[26] < 0.45
-    assert 0.6 < levels[203] < 0.85
-
-
-@pytest.mark.slow
-def test_the_mastering_peak_is_where_white_lies(tmp_path: Path) -> None:
-    with_peak = hdr_clip(tmp_path / "with.mkv", columns(pq(NITS)), PQ)
-    without = hdr_clip(tmp_path / "without.mkv", columns(pq(NITS)), PQ, mastered=False)
-    bright, dark = (
-        plane_of(decode_video(made(clip, tmp_path / clip.stem, "mp4"), limit=1).frames[0])[32, 8::16]
-        for clip in (with_peak, without)
-    )
-    assert bright[-1] >= 230 > dark[-1]
-    assert dark[8] > 140  # the reference white: darker where the peak is unknown, and not lost
+    assert 0.75 < levels[203] < 1
 
 
 TO_2020 = np.array([[0.6274, 0.3293, 0.0433], [0.0691, 0.9195, 0.0114], [0.0164, 0.0880, 0.8956]])
@@ -144,7 +129,6 @@ TO_2020 = np.array([[0.6274, 0.3293, 0.0433], [0.0691, 0.9195, 0.0114], [0.0164,
 SKINS = ((210, 160, 130), (150, 100, 75), (90, 60, 45), (235, 190, 165))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("colour", [PQ, HLG], ids=["pq", "hlg"])
 def test_tone_mapped_skin_keeps_its_hue_within_6_degrees(tmp_path: Path, colour: Colour) -> None:
     linear = (np.array(SKINS) / 255) ** 2.4 @ TO_2020.T
