@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from pipelines.filters import Filter, Resample, ToneMap
-from pipelines.graph import VIDEO_STEPS, Step
+from pipelines.graph import VIDEO_STEPS, Fed, Step
 from pipelines.hardware import uses_hardware
 from pipelines.packaging.layout import Packaging
 from pipelines.receipt.values import Command
@@ -131,8 +131,8 @@ def _steps(filters: tuple[Filter, ...], notes: list[str]) -> Iterator[Step]:
             notes.append(f"the filter {planned.kind} is not in it")
             continue
         if isinstance(planned, ToneMap):
-            notes.append("tone mapping takes FFmpeg 8 or later")
-        yield from row(planned)
+            notes.append("the table of tone mapping is not in it: HDR's numbers would be shown as SDR's")
+        yield from (step for step in row(planned) if not isinstance(step, Fed))
 
 
 def _sound(rendition: AudioRendition, at: str, notes: list[str]) -> Iterator[str]:
