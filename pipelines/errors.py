@@ -7,6 +7,7 @@ PipelineError
 ├── UnsupportedSpec     unsupported    the request can't be done on this source
 ├── EncoderRejected     encoder_rejected   an encoder refused or ignored its options
 ├── LimitExceeded       limit_*        a limit of the operator
+├── LargerThanSource    larger_than_source  an output grew above the size that the job allows
 ├── VerifyFailed        verify_failed  what was written is not what was planned
 ├── PiecesDiffer        pieces_differ  pieces of a job that was cut do not go together
 ├── OutputFailed        output_failed  writing failed
@@ -101,6 +102,12 @@ class LimitExceeded(PipelineError):
     def __init__(self, code: LimitCode, message: str, *, stage: Stage | None = None, **facts: Any) -> None:
         super().__init__(message, stage=stage, **facts)
         self.code = code  # type: ignore[misc]
+
+
+class LargerThanSource(PipelineError):
+    """Facts: the `output`, its `bytes` (perhaps projected), `max_bytes`, `source_bytes`."""
+
+    code = "larger_than_source"
 
 
 class VerifyFailed(PipelineError):

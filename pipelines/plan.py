@@ -12,6 +12,7 @@ from pipelines.plan_decode import check_use, plan_decoders
 from pipelines.plan_ladder import LadderAssembly
 from pipelines.plan_output import FileAssembly, Notes
 from pipelines.rendition import OutputPlan, Plan
+from pipelines.size_guard import size_limit
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, FileOutput, LadderOutput
 from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder
@@ -64,6 +65,7 @@ def plan(
         end_seconds=end,
         duration_seconds=duration,
         max_missing=spec.max_missing,
+        size_limit=size_limit(spec.abort_if_larger, source, duration),
         refusals=site.refusals,
         warnings=notes.warnings(),
     )

@@ -145,6 +145,14 @@ class Refusal(Facts):
     reason: str
 
 
+class SizeLimit(Facts):
+    """How large each output may get: a share of the source, or of the part of it that is taken."""
+
+    share: float
+    source_bytes: int
+    max_bytes: int
+
+
 class Plan(Facts):
     """A whole job. `start_seconds`/`end_seconds` bound what is taken, on the input's own clock."""
 
@@ -158,6 +166,7 @@ class Plan(Facts):
     duration_seconds: float | None
     """Expected duration of the outputs; None when the source does not tell."""
     max_missing: float
+    size_limit: SizeLimit | None = None
     refusals: tuple[Refusal, ...] = ()
     """In the order of preference; empty when everything is where it is best."""
     warnings: tuple[Warning, ...] = ()

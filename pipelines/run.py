@@ -14,13 +14,14 @@ from pipelines.channel import Stopped
 from pipelines.demux import Demuxer
 from pipelines.drm_usage import GpuClock
 from pipelines.earlier_cues import earlier_cues
-from pipelines.errors import Cancelled, LimitExceeded, OutOfMemory
+from pipelines.errors import Cancelled, LargerThanSource, LimitExceeded, OutOfMemory
 from pipelines.hardware import open_source, opened_gpu
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.packaging.encryption import Cipher
 from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
+from pipelines.size_guard import check_projection
 from pipelines.source import SourceInfo
 
 PROGRESS_SECONDS = 0.25
@@ -95,11 +96,20 @@ class _Run:
             on_progress(self._parts.tally.progress())
 
     def _check_size(self) -> None:
-        """Of all files together: a file alone is bounded by the process's own limit."""
+        """Of all files together, for a file alone is bounded by the process's own limit; and what the job allows."""
         limit = self._parts.limits.max_output_bytes
         if sum(writer.bytes for writer in self._parts.writers) > limit:
             message = f"the job writes more than {limit} bytes"
             self._fail(LimitExceeded("limit_output", message, stage="mux", limit=limit))
+        plan, tally = self._parts.plan, self._parts.tally
+        if plan.size_limit is None:
+            return
+        for writer in self._parts.writers:
+            name = writer.plan.name
+            try:
+                check_projection(plan.size_limit, name, writer.bytes, tally.written(name), plan.duration_seconds)
+            except LargerThanSource as error:
+                self._fail(error)
 
     def _guarded(self, body: Callable[[], None]) -> None:
         """The end of a thread: any error stops the others, the first one is raised to the caller."""

@@ -137,6 +137,13 @@ class FileJob(Model):
         description="share of the promised duration that may be missing before the job fails",
     )
     timeout_seconds: float | None = Field(None, gt=0, le=7 * 86_400, description="deadline of one attempt")
+    abort_if_larger: float | None = Field(
+        None,
+        ge=0.01,
+        le=100,
+        allow_inf_nan=False,
+        description="share of the source's size above which the job fails, as soon as an output is seen to get there",
+    )
     receipt: ReceiptSpec = ReceiptSpec()
     webhook: Webhook | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)

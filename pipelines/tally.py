@@ -57,6 +57,12 @@ class Tally:
             eta_seconds=eta,
         )
 
+    def written(self, output: str) -> list[tuple[int, float]]:
+        """Bytes and seconds of an output's pictures and sound so far, by track."""
+        timed = [encoder for (name, _), encoder in self.encoders.items() if name == output]
+        copied = [t for (name, _), t in self.tracks.items() if name == output and t.state in self.states]
+        return [(track.bytes, track.end_seconds) for track in (*timed, *copied)]
+
     def result(self, warnings: tuple[Warning, ...]) -> Result:
         """Once all writers are closed."""
         outputs = []

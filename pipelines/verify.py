@@ -10,12 +10,17 @@ from pipelines.errors import VerifyFailed
 from pipelines.packaging.check import verify_package
 from pipelines.rendition import CopyRendition, OutputPlan, Plan, SubtitleRendition
 from pipelines.result import OutputResult, Result
+from pipelines.size_guard import check_sizes
 
 DURATION_SLACK_SECONDS = 0.5
 
 
 def verify(plan: Plan, result: Result, folder: Path) -> None:
-    """Raises VerifyFailed for the first file that is not what the plan and the run say."""
+    """Raises VerifyFailed for the first file that is not what the plan and the run say.
+
+    LargerThanSource for one that is larger than the job allows.
+    """
+    check_sizes(plan.size_limit, result.outputs)
     for output, written in zip(plan.outputs, result.outputs, strict=True):
         if output.packaging is None:
             _verify_file(output, written, folder / output.path)
