@@ -145,6 +145,11 @@ class FileJob(Model):
         description="share of the source's size above which the job fails, as soon as an output is seen to get there",
     )
     receipt: ReceiptSpec = ReceiptSpec()
+    split: Literal["auto", "never", "always"] = Field(
+        "auto",
+        description="whether it is cut into pieces that are encoded at the same time: auto where it pays, always "
+        "wherever it can be done",
+    )
     webhook: Webhook | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
 

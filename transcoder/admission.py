@@ -41,6 +41,8 @@ class Claim:
     """Slots that it takes of the device."""
     kind: str = "file"
     node: str | None = None
+    number: int = 0
+    """Of the task: 0 is the job's own, others are pieces of it."""
 
 
 async def claim(
@@ -110,8 +112,8 @@ async def _begin(connection: AsyncConnection, placed: Sequence[Placement], now: 
     await connection.execute(
         update(jobs)
         .where(jobs.c.id == bindparam("its_job"))
-        .values(status="running", started_at=func.coalesce(jobs.c.started_at, now), progress=None, stats=None),
-        [{"its_job": each.task.job_id} for each in placed],
+        .values(status="running", started_at=func.coalesce(jobs.c.started_at, now)),
+        [{"its_job": job_id} for job_id in rows],
     )
     first = [job_id for job_id, row in rows.items() if row.started_at is None and row.spec.get("webhook")]
     await outbox.record(connection, first, JobStatus.RUNNING, now)
@@ -126,6 +128,7 @@ async def _begin(connection: AsyncConnection, placed: Sequence[Placement], now: 
             held=each.held,
             kind=each.task.kind,
             node=each.node,
+            number=each.task.number,
         )
         for each in placed
     ]
@@ -167,6 +170,8 @@ _REASONS = {
 
 
 def _reason(placed: Placement, rules: Rules) -> str:
+    if placed.task.number:
+        return f"piece {placed.task.number}: a slot is free"
     if placed.task.requirement == ANY and pool_of(placed.device) == "software" and rules.wait_for_hardware:
         waited = max(0.0, (placed.task.hop_at - placed.task.queued_at).total_seconds())
         return f"policy auto: no hardware slot became free within {waited:g} s, so software does it"

@@ -5,72 +5,50 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from structlog.contextvars import bound_contextvars
 
-from pipelines.errors import Cancelled as CancelledError
-from pipelines.errors import DeadlineExceeded, PipelineError
-from pipelines.limits import Limits
+from pipelines.errors import PipelineError
 from pipelines.live.stats import LiveStats
-from pipelines.result import Progress, Result
+from pipelines.result import Progress
 from pipelines.spec import FileJob
 from transcoder import settlement
 from transcoder.admission import Claim
 from transcoder.clock import utc_now
-from transcoder.content_types import content_type
 from transcoder.course import Course, Courses
 from transcoder.database import Database, current_time
-from transcoder.engine import Stop
+from transcoder.engine import DeviceState, Engine, Stop
 from transcoder.errors import ServiceError
 from transcoder.events import EventBus
 from transcoder.executor import Executor
+from transcoder.filework import Bench, Work, attempt_settings
 from transcoder.ids import waited_seconds
 from transcoder.inputs import Inputs
 from transcoder.joblog import Line, LogLine, printable, stamp
-from transcoder.jobs import ErrorInfo, JobOutput, JobStatus, OutputFile
+from transcoder.jobs import ErrorInfo, JobStatus
 from transcoder.news import News
 from transcoder.progress import Live, ProgressBoard
+from transcoder.quarantine import DeviceGuard
 from transcoder.receipts.notes import Hashing, Notes
 from transcoder.retry import STOPPED, RetryPolicy
 from transcoder.settings import Settings
-from transcoder.settlement import Cancelled, Completed, Failed, Lost, Outcome, Ticket
-from transcoder.storage import PublishedFile, Storage
+from transcoder.settlement import Cancelled, Completed, Failed, Good, Lost, Outcome, Ticket
+from transcoder.split import family
+from transcoder.split.rules import split_settings
+from transcoder.split.work import Splitter
+from transcoder.stopping import pause, unless_stopped
+from transcoder.storage import Storage
 from transcoder.streams.runner import StreamRunner
-from transcoder.watch import ChildEvent, ChildTask
-
-T = TypeVar("T")
+from transcoder.watch import ChildEvent
 
 SETTLE_PAUSE_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class AttemptSettings:
-    limits: Limits
-    retry: RetryPolicy
-    timeout_seconds: float
-    """Deadline where the job names none."""
-    stall_seconds: float
-    gpu_stall_seconds: float
-    """The same for what runs on a GPU: a driver that hangs holds its slot for as long."""
-
-
-def attempt_settings(settings: Settings, retry: RetryPolicy) -> AttemptSettings:
-    return AttemptSettings(
-        limits=settings.limits,
-        retry=retry,
-        timeout_seconds=settings.attempt_timeout_seconds,
-        stall_seconds=settings.stall_seconds,
-        gpu_stall_seconds=min(settings.stall_seconds, settings.gpu_stall_seconds),
-    )
 
 
 @dataclass(frozen=True)
@@ -80,13 +58,14 @@ class AttemptRunner:
     database: Database
     storage: Storage
     inputs: Inputs
-    executor: Executor
+    bench: Bench
+    splitter: Splitter
     events: EventBus
     board: ProgressBoard
     news: News
-    settings: AttemptSettings
     courses: Courses
     streams: StreamRunner
+    engine: Callable[[], Engine]
 
     async def run(self, claim: Claim, stop: Stop) -> None:
         with bound_contextvars(job=claim.job_id, tenant=claim.tenant, attempt=claim.attempt, device=claim.device.id):
@@ -95,28 +74,45 @@ class AttemptRunner:
     async def _run(self, claim: Claim, stop: Stop) -> None:
         started = time.monotonic()
         self.news.observer.attempt_started(claim.device.id)
-        if claim.attempt == 1:
+        if claim.attempt == 1 and not claim.number:
             self.news.observer.job_started(str(claim.spec.get("queue", "default")), waited_seconds(claim.job_id))
-        live = self.board.begin(claim.job_id)
+        live = self.board.begin(claim.job_id, claim.task_id if claim.number else None)
         try:
             await self.news.job_changed(claim.job_id, claim.tenant, attempt=True)
-            await self._note(claim, f"attempt {claim.attempt} starts on {claim.device.id}")
+            await self._note(claim, f"{_called(claim)} starts on {claim.device.id}")
             course, outcome = await self._outcome(claim, stop, live)
-            await self._note(claim, f"attempt {claim.attempt} {_described(outcome)}")
+            await self._note(claim, f"{_called(claim)} {_described(outcome)}")
             if claim.kind != "stream":
                 outcome = await self.courses.end(claim, course, outcome, live.plan)
             status = await self._settle(claim, course, outcome, live, stop)
             if status is None:
                 # another attempt has the task now: what this one published is nobody's
-                await self.storage.discard_outputs(claim.job_id, claim.attempt)
+                await self.storage.discard_attempt(claim.job_id, claim.attempt, claim.number)
+            await self._of_family(claim, outcome, status)
         finally:
-            self.board.end(claim.job_id, live)
+            self.board.end(live)
         self.news.observer.attempt_finished(
             claim.device.id, settlement.ATTEMPT_STATUS[type(outcome)], time.monotonic() - started
         )
-        self.news.observer.frames_written(claim.device.id, live.progress.frames)
+        if not isinstance(outcome, Completed) or not outcome.joined:
+            self.news.observer.frames_written(claim.device.id, live.progress.frames)
         tell = self.news.job_ended if status is not None and status.ended else self.news.job_changed
         await tell(claim.job_id, claim.tenant, attempt=True)
+
+    async def _of_family(self, claim: Claim, outcome: Outcome, status: JobStatus | None) -> None:
+        """What the end of an attempt is for the other tasks of a job in pieces, and for what they made."""
+        if claim.number and isinstance(outcome, Failed) and status is JobStatus.RUNNING:
+            try:
+                async with self.database.read() as connection:
+                    called_off = await family.is_called_off(connection, claim.job_id)
+            except SQLAlchemyError:
+                # the others end by themselves, and the job with the last one
+                logger.warning("whether job %s goes on can't be read", claim.job_id, exc_info=True)
+                return
+            if called_off:
+                await self.engine().call_off(claim.job_id)
+        if not claim.number and claim.attempt > 1 and status is JobStatus.COMPLETED:
+            await self.storage.pieces.delete_job(claim.job_id)
 
     async def _outcome(self, claim: Claim, stop: Stop, live: Live) -> tuple[Course, Outcome]:
         """What came of it. Scratch is gone by then, and without success so are the outputs."""
@@ -125,7 +121,7 @@ class AttemptRunner:
             if claim.kind == "stream":
                 return course, await self._stream(claim, stop, live)
             course = await self.courses.begin(claim)
-            return course, await self._transcode(claim, course, stop, live)
+            return course, await self._file(claim, course, stop, live)
         except PipelineError as error:
             failure = ErrorInfo.model_validate(error.to_json())
         except ServiceError as error:
@@ -137,76 +133,50 @@ class AttemptRunner:
         except Exception as error:
             logger.exception("attempt %d of job %s failed inside the service", claim.attempt, claim.job_id)
             failure = ErrorInfo(code="internal", message=f"{type(error).__name__}: {error}")
-        await self.storage.discard_outputs(claim.job_id, claim.attempt)
+        await self.storage.discard_attempt(claim.job_id, claim.attempt, claim.number)
         if stop.reason in ("shutdown", "lost"):
             return course, Lost(STOPPED)
         failure = failure.model_copy(update={"device": failure.device or claim.device.id})
         return course, Cancelled(failure) if stop.reason == "cancel" else Failed(failure)
 
-    async def _transcode(self, claim: Claim, course: Course, stop: Stop, live: Live) -> Completed:
+    async def _file(self, claim: Claim, course: Course, stop: Stop, live: Live) -> Good:
         spec = FileJob.model_validate(claim.spec)
-        allowed_seconds = spec.timeout_seconds or self.settings.timeout_seconds
-        started = time.monotonic()
+        allowed_seconds = spec.timeout_seconds or self.bench.settings.timeout_seconds
+        ends_at = time.monotonic() + allowed_seconds
         notes = Notes(claim, course.before)
-        async with self.storage.attempt_scratch(claim.job_id, claim.attempt) as scratch, Hashing() as hashing:
+        async with (
+            self.storage.attempt_scratch(claim.job_id, claim.attempt, claim.number) as scratch,
+            Hashing() as hashing,
+        ):
             bring = self.inputs.bring(spec.input, claim.tenant, scratch, total_seconds=allowed_seconds)
             with notes.watch.stage("fetch"):
-                source = await _unless_stopped(bring, stop)
-            remaining_seconds = allowed_seconds - (time.monotonic() - started)
-            if remaining_seconds <= 0:
-                raise DeadlineExceeded(f"not finished within {allowed_seconds:g} s", stage="fetch")
+                source = await unless_stopped(bring, stop)
             folder = scratch / "out"
             await asyncio.to_thread(folder.mkdir)
-            hashing.begin(source, wanted=spec.receipt.source_hash)
-            result = await self.executor.execute(
-                ChildTask(
-                    op="run",
-                    payload={
-                        "path": str(source.path),
-                        "name": source.name,
-                        "spec": claim.spec,
-                        "folder": str(folder),
-                        "limits": self.settings.limits.model_dump(mode="json"),
-                        "device": claim.device.model_dump(mode="json"),
-                        "verdicts": [verdict.model_dump(mode="json") for verdict in course.verdicts],
-                    },
-                    deadline_seconds=remaining_seconds,
-                    stall_seconds=self.settings.gpu_stall_seconds if course.gpu else self.settings.stall_seconds,
-                    log_path=self.storage.log_path(claim.job_id),
-                    readable=(source.path,),
-                    writable=(folder,),
-                    gpu=course.gpu,
-                ),
-                on_event=lambda event: self._hear(claim.job_id, live, event),
-                cancel=stop.requested,
+            hashing.begin(source, wanted=spec.receipt.source_hash and not claim.number)
+            work = Work(
+                *(claim, spec, course, stop, source, folder, allowed_seconds, ends_at, live, notes, hashing),
+                hear=lambda event: self._hear(claim, live, event),
+                note=lambda text: self._note(claim, text),
             )
-            told = Result.model_validate(result)
-            with notes.watch.stage("hash"):
-                sha256 = await _unless_stopped(hashing.digest(), stop)
-            with notes.watch.stage("publish"):
-                published = await self._publish(claim, folder, told, stop)
-            receipt = notes.receipt(live.plan, told, published, source, sha256)
-            return Completed(_outputs(told, published), told.warnings, receipt)
+            return await self.splitter.run(work)
 
     async def _stream(self, claim: Claim, stop: Stop, live: Live) -> Completed:
         def show(stats: LiveStats) -> None:
             self.board.update(live, stats)
             self.events.publish(claim.job_id, "progress", live.stats)
 
-        return await self.streams.run(claim, stop, lambda event: self._hear(claim.job_id, live, event), show)
+        return await self.streams.run(claim, stop, lambda event: self._hear(claim, live, event), show)
 
-    async def _publish(self, claim: Claim, folder: Path, result: Result, stop: Stop) -> tuple[PublishedFile, ...]:
-        paths = [path for output in result.outputs for path in output.all_files]
-        return await self.storage.publish(claim.job_id, claim.attempt, folder, paths, stopped=stop.requested.is_set)
-
-    def _hear(self, job_id: str, live: Live, event: ChildEvent) -> None:
+    def _hear(self, claim: Claim, live: Live, event: ChildEvent) -> None:
         if event.kind == "progress":
             self.board.update(live, Progress.model_validate(event.data))
-            self.events.publish(job_id, "progress", live.stats)
+            if not claim.number:
+                self.events.publish(claim.job_id, "progress", live.stats)
         elif event.kind == "plan":
             live.plan = event.data
         elif event.kind == "log":
-            self.events.publish(job_id, "log", event.data)
+            self.events.publish(claim.job_id, "log", event.data)
 
     async def _note(self, claim: Claim, text: str) -> None:
         """A line of the service's own in the job's log."""
@@ -220,7 +190,8 @@ class AttemptRunner:
 
     async def _settle(self, claim: Claim, course: Course, outcome: Outcome, live: Live, stop: Stop) -> JobStatus | None:
         """Settles; while the database can't take it, tries again until the service stops."""
-        ticket = Ticket(claim.job_id, claim.task_id, claim.attempt)
+        ticket = Ticket(claim.job_id, claim.task_id, claim.attempt, claim.number)
+        way = outcome.way if isinstance(outcome, Good) else None
         pauses = iter(SETTLE_PAUSE_SECONDS)
         while True:
             try:
@@ -229,51 +200,62 @@ class AttemptRunner:
                         connection,
                         ticket,
                         outcome,
-                        self.settings.retry,
+                        self.bench.settings.retry,
                         await current_time(connection),
                         plan=live.plan,
                         stats=live.stats,
                         places=self.courses.places,
-                        way=self.courses.way(course, live.plan),
+                        way=self.courses.way(course, live.plan) or way,
                     )
             except SQLAlchemyError:
                 logger.exception("attempt %d of job %s can't be settled", claim.attempt, claim.job_id)
             if stop.reason == "shutdown":
                 # it stays running in the database, and is lost and queued again at the next start
                 return None
-            await _pause(next(pauses, SETTLE_PAUSE_SECONDS[-1]), stop)
+            await pause(next(pauses, SETTLE_PAUSE_SECONDS[-1]), stop)
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, T], stop: Stop) -> T:
-    """The result of `work`; Cancelled as soon as the attempt is to stop, with `work` ended."""
-    working = asyncio.create_task(work)
-    stopping = asyncio.create_task(stop.requested.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopping.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait({working})
-    if working.cancelled():
-        raise CancelledError("cancelled", stage="fetch")
-    return working.result()
+def runner_for(
+    settings: Settings,
+    retry: RetryPolicy,
+    database: Database,
+    storage: Storage,
+    inputs: Inputs,
+    executor: Executor,
+    events: EventBus,
+    board: ProgressBoard,
+    news: News,
+    guard: DeviceGuard,
+    streams: StreamRunner,
+    engine: Callable[[], Engine],
+) -> AttemptRunner:
+    bench = Bench(storage, executor, attempt_settings(settings, retry))
+
+    def states() -> Sequence[DeviceState]:
+        return engine().devices()
+
+    return AttemptRunner(
+        database=database,
+        storage=storage,
+        inputs=inputs,
+        bench=bench,
+        splitter=Splitter(database, bench, split_settings(settings), states),
+        events=events,
+        board=board,
+        news=news,
+        courses=Courses(database, guard, states),
+        streams=streams,
+        engine=engine,
+    )
 
 
-async def _pause(seconds: float, stop: Stop) -> None:
-    if stop.reason is not None:
-        await asyncio.sleep(seconds)
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.requested.wait()
-    except TimeoutError:
-        return
+def _called(claim: Claim) -> str:
+    return f"attempt {claim.attempt} of piece {claim.number}" if claim.number else f"attempt {claim.attempt}"
 
 
 def _described(outcome: Outcome) -> str:
-    if isinstance(outcome, Completed):
-        return "completed"
+    if isinstance(outcome, Good):
+        return "completed" if outcome.way is None else f"completed: {outcome.way}"
     verb = settlement.ATTEMPT_STATUS[type(outcome)]
     return f"{verb} [{outcome.error.code}]: {outcome.error.message}"
 
@@ -281,19 +263,3 @@ def _described(outcome: Outcome) -> str:
 def _append(path: Path, text: str) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
-
-
-def _outputs(result: Result, published: Sequence[PublishedFile]) -> tuple[JobOutput, ...]:
-    files = iter(published)
-    return tuple(
-        JobOutput(
-            name=output.name,
-            type=output.type,
-            files=tuple(_output_file(file) for file in islice(files, len(output.all_files))),
-        )
-        for output in result.outputs
-    )
-
-
-def _output_file(file: PublishedFile) -> OutputFile:
-    return OutputFile(path=file.path, size=file.size, content_type=content_type(file.path), sha256=file.sha256)

@@ -48,7 +48,7 @@ class AfterLoss:
     news: News
 
     async def __call__(self, ended: Ended) -> None:
-        await self.storage.discard_outputs(ended.ticket.job_id, ended.ticket.attempt)
+        await self.storage.discard_attempt(ended.ticket.job_id, ended.ticket.attempt, ended.ticket.number)
         tell = self.news.job_ended if ended.status.ended else self.news.job_changed
         await tell(ended.ticket.job_id, ended.tenant, attempt=True)
 

@@ -11,6 +11,7 @@ from pipelines.errors import UnsupportedSpec
 from pipelines.placement import encodes_pictures
 from pipelines.presets import Preset, resolve
 from pipelines.spec import FileJob
+from pipelines.stitch.cuts import spec_refusal
 from pipelines.stream_spec import StreamJob
 from transcoder.addresses import Network
 from transcoder.clock import utc_now
@@ -38,7 +39,7 @@ class Intake:
     async def prepare(
         self, spec: FileJob | StreamJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
     ) -> NewJob:
-        """UnknownPreset, NoDevice, DeadlineImpossible, PathNotAllowed, InputNotFound, BlockedAddress."""
+        """UnknownPreset, NoDevice, UnsupportedSpec, DeadlineImpossible, PathNotAllowed, InputNotFound, BlockedAddress."""
         if isinstance(spec, StreamJob):
             return self._stream(spec, tenant, idempotency, devices)
         resolved = resolve(spec, self.presets)
@@ -50,6 +51,9 @@ class Intake:
         await self.inputs.check(spec.input)
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)
+        refusal = spec_refusal(resolved) if spec.split == "always" else None
+        if refusal is not None:
+            raise UnsupportedSpec(f"the job can't be cut into pieces: {refusal}", stage="plan")
         wait_seconds = spec.device.max_wait_seconds
         return NewJob(
             id=new_id(),

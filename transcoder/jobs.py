@@ -60,7 +60,7 @@ class Attempt(_Record):
     """One try of a task on a device. Counted when it starts."""
 
     number: int
-    task: int = 0
+    task: int = Field(0, description="0: the job itself; 1 and up: one of the pieces that it was cut into")
     device: str
     status: Literal["running", "completed", "failed", "cancelled", "lost"]
     reason: str = Field("", description="why this device and this path")
@@ -97,7 +97,13 @@ class Job(_Record):
     @property
     def published_attempt(self) -> int:
         """The attempt whose outputs count; 0 when none has completed."""
-        return next((each.number for each in reversed(self.attempts) if each.status == "completed"), 0)
+        completed = (each.number for each in self.attempts if each.task == 0 and each.status == "completed")
+        return max(completed, default=0)
+
+    @property
+    def latest_attempt(self) -> Attempt | None:
+        """The one that began or ended last, of whatever task."""
+        return max(self.attempts, key=lambda each: (each.finished_at or each.started_at, each.number), default=None)
 
 
 class Upload(_Record):

@@ -20,6 +20,7 @@ from transcoder.database import Database, current_time
 from transcoder.jobs import ErrorInfo, JobStatus
 from transcoder.retry import RetryPolicy
 from transcoder.settlement import Lost, Ticket
+from transcoder.split.family import CALLED_OFF
 from transcoder.tables import jobs, tasks
 
 TAKE_IN_LEASE = 3
@@ -61,7 +62,8 @@ class Leases:
         device = devices.get(row.device)
         if device is None:
             return None
-        return Claim(row.job_id, row.tenant, task_id, attempt, device, row.spec, row.held, row.kind, self.node)
+        place = (row.job_id, row.tenant, task_id, attempt, device, row.spec, row.held, row.kind, self.node)
+        return Claim(*place, row.number)
 
     async def beat(self, held: Held) -> bool:
         """Tells that the attempt goes on; False when it was taken away."""
@@ -71,14 +73,14 @@ class Leases:
             return kept.rowcount == 1
 
     async def look(self, task_ids: Collection[str]) -> dict[str, tuple[int, bool]]:
-        """The attempt that is under way of each of these tasks here, and whether its job is to be cancelled."""
+        """The attempt that is under way of each of these tasks here, and whether its job is called off."""
         async with self.database.read() as connection:
             rows = await connection.execute(
-                select(tasks.c.id, tasks.c.attempt, jobs.c.cancel_requested)
+                select(tasks.c.id, tasks.c.attempt, CALLED_OFF.label("called_off"))
                 .join(jobs, jobs.c.id == tasks.c.job_id)
                 .where(tasks.c.id.in_(task_ids), tasks.c.state == "running", tasks.c.node == self.node)
             )
-            return {row.id: (row.attempt, row.cancel_requested) for row in rows}
+            return {row.id: (row.attempt, row.called_off) for row in rows}
 
     def _mine(self, held: Held) -> Sequence[ColumnElement[bool]]:
         task_id, attempt = held
@@ -109,10 +111,10 @@ class Leases:
     ) -> list[Ended]:
         ended = []
         rows = await connection.execute(
-            select(tasks.c.id, tasks.c.job_id, tasks.c.attempt, tasks.c.tenant).where(which)
+            select(tasks.c.id, tasks.c.job_id, tasks.c.attempt, tasks.c.tenant, tasks.c.number).where(which)
         )
         for row in rows.all():
-            ticket = Ticket(row.job_id, row.id, row.attempt)
+            ticket = Ticket(row.job_id, row.id, row.attempt, row.number)
             status = await settlement.settle(connection, ticket, Lost(error), self.policy, now)
             if status is not None:
                 await connection.execute(_FORGET, {"task": row.id, "attempt": str(row.attempt)})
@@ -120,9 +122,9 @@ class Leases:
         return ended
 
 
-_CLAIM = select(tasks.c.job_id, tasks.c.tenant, tasks.c.device, tasks.c.held, tasks.c.kind, jobs.c.spec).join(
-    jobs, jobs.c.id == tasks.c.job_id
-)
+_CLAIM = select(
+    tasks.c.job_id, tasks.c.tenant, tasks.c.device, tasks.c.held, tasks.c.kind, tasks.c.number, jobs.c.spec
+).join(jobs, jobs.c.id == tasks.c.job_id)
 
 # messages of the engine that nobody has fetched
 _FORGET = text(

@@ -47,8 +47,8 @@ class News:
         except SQLAlchemyError:
             logger.warning("news of job %s can't be told", job_id, exc_info=True)
             return
-        if attempt and job.attempts:
-            self.events.publish(job_id, "attempt", job.attempts[-1].model_dump(mode="json"))
+        if attempt and job.latest_attempt is not None:
+            self.events.publish(job_id, "attempt", job.latest_attempt.model_dump(mode="json"))
         self.events.publish(job_id, "status", job.model_dump(mode="json"))
         if ended:
             self.observer.job_finished(job)

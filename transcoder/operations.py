@@ -19,6 +19,9 @@ from pipelines.live.session import Stopping, run_stream
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.spec import FileJob
+from pipelines.stitch.joining import Piece
+from pipelines.stitch.piece import PieceSpec
+from pipelines.stitch.tasks import CutRules, cut, encode_piece, stitch
 from pipelines.stream_spec import StreamJob
 from pipelines.transcode import transcode
 from transcoder import loopback
@@ -51,6 +54,18 @@ class PlanPayload(Payload):
 
 class RunPayload(PlanPayload):
     folder: Path
+
+
+class CutPayload(RunPayload):
+    rules: CutRules
+
+
+class PiecePayload(RunPayload):
+    piece: PieceSpec
+
+
+class StitchPayload(RunPayload):
+    pieces: tuple[Piece, ...]
 
 
 class CheckPayload(BaseModel):
@@ -90,7 +105,10 @@ def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 
 def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
-    task = RunPayload.model_validate(payload)
+    return _transcoded(RunPayload.model_validate(payload), emit)
+
+
+def _transcoded(task: RunPayload, emit: Emit) -> dict[str, Any]:
     limit_file_size(task.limits.max_output_bytes)
     result = transcode(
         task.spec,
@@ -100,10 +118,38 @@ def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
         verdicts=task.verdicts,
         limits=task.limits,
         cipher=encrypt_cbc,
-        on_plan=lambda made: emit("plan", made.model_dump(mode="json")),
-        on_progress=lambda progress: emit("progress", progress.model_dump(mode="json")),
+        **_telling(emit),
     )
     return result.model_dump(mode="json")
+
+
+def _telling(emit: Emit) -> dict[str, Any]:
+    return {
+        "on_plan": lambda made: emit("plan", made.model_dump(mode="json")),
+        "on_progress": lambda progress: emit("progress", progress.model_dump(mode="json")),
+    }
+
+
+def _cut(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    """What stays in one is done here and now: another child would open the input again."""
+    task = CutPayload.model_validate(payload)
+    cutting = cut(task.spec, task.file, task.device, task.limits, task.rules)
+    result = None if cutting.pieces else _transcoded(task, emit)
+    return {"cutting": cutting.model_dump(mode="json"), "result": result}
+
+
+def _piece(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = PiecePayload.model_validate(payload)
+    limit_file_size(task.limits.max_output_bytes)
+    made = encode_piece(task.spec, task.piece, task.file, task.folder, task.device, task.limits, **_telling(emit))
+    return made.model_dump(mode="json")
+
+
+def _stitch(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = StitchPayload.model_validate(payload)
+    limit_file_size(task.limits.max_output_bytes)
+    made = stitch(task.spec, task.pieces, task.file, task.folder, task.device, task.limits, **_telling(emit))
+    return made.model_dump(mode="json")
 
 
 def _check(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -139,6 +185,9 @@ OPS: Mapping[str, Op] = {
     "probe": _probe,
     "plan": _plan,
     "run": _run,
+    "cut": _cut,
+    "piece": _piece,
+    "stitch": _stitch,
     "check": _check,
     "stream": _stream,
     "canary": _canary,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +22,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Live:
-    """What the running attempt of a job said last."""
+    """What a running attempt said last. `piece`: its task, where it is one of a job in pieces."""
 
+    job_id: str
+    piece: str | None = None
     progress: Progress | LiveStats = field(default_factory=lambda: Progress(fraction=0.0))
     plan: dict[str, Any] | None = None
     saved: bool = False
@@ -33,19 +36,30 @@ class Live:
 
 
 class ProgressBoard:
-    """Live progress by job."""
+    """Live progress by job. How far a job in pieces is, all nodes know together: it is read back when it is saved.
 
-    def __init__(self, store: JobStore) -> None:
-        self._store = store
+    `tell` is told of it then.
+    """
+
+    def __init__(
+        self, store: JobStore, tell: Callable[[str, dict[str, Any]], None] = lambda job_id, stats: None
+    ) -> None:
+        self._store, self._tell = store, tell
         self._live: dict[str, Live] = {}
+        self._pieces: dict[str, Live] = {}
 
-    def begin(self, job_id: str) -> Live:
-        live = self._live[job_id] = Live()
+    def begin(self, job_id: str, piece: str | None = None) -> Live:
+        live = Live(job_id, piece)
+        if piece is None:
+            self._live[job_id] = live
+        else:
+            self._pieces[piece] = live
         return live
 
-    def end(self, job_id: str, live: Live) -> None:
-        if self._live.get(job_id) is live:
-            del self._live[job_id]
+    def end(self, live: Live) -> None:
+        board, key = (self._live, live.job_id) if live.piece is None else (self._pieces, live.piece)
+        if board.get(key) is live:
+            del board[key]
 
     def streams(self) -> dict[str, LiveStats]:
         """What the streams of this process said last, by job."""
@@ -54,7 +68,7 @@ class ProgressBoard:
 
     def runs(self, job_id: str) -> bool:
         """Whether the job runs in this process."""
-        return job_id in self._live
+        return job_id in self._live or any(live.job_id == job_id for live in self._pieces.values())
 
     def update(self, live: Live, progress: Progress | LiveStats) -> None:
         live.progress, live.saved = progress, False
@@ -85,9 +99,13 @@ class ProgressBoard:
                 logger.warning("progress can't be saved; trying again", exc_info=True)
 
     async def _save(self) -> None:
-        changed = [(job_id, live) for job_id, live in self._live.items() if not live.saved]
-        if not changed:
-            return
-        for _, live in changed:
+        changed = [live for live in self._live.values() if not live.saved]
+        pieces = {key: live for key, live in self._pieces.items() if not live.saved}
+        for live in (*changed, *pieces.values()):
             live.saved = True
-        await self._store.save_progress([(job_id, live.progress.fraction, live.stats) for job_id, live in changed])
+        if changed:
+            await self._store.save_progress([(live.job_id, live.progress.fraction, live.stats) for live in changed])
+        if pieces:
+            told = {key: live.progress for key, live in pieces.items() if isinstance(live.progress, Progress)}
+            for job_id, progress in (await self._store.save_pieces(told)).items():
+                self._tell(job_id, progress.model_dump(mode="json"))

@@ -52,8 +52,8 @@ class Relay:
             # what changed since the listener read the job is not known
             self.events.publish(job.id, "status", job.model_dump(mode="json"))
             return
-        if job.attempts != before.attempts and job.attempts:
-            self.events.publish(job.id, "attempt", job.attempts[-1].model_dump(mode="json"))
+        if job.attempts != before.attempts and job.latest_attempt is not None:
+            self.events.publish(job.id, "attempt", job.latest_attempt.model_dump(mode="json"))
         if (job.status, job.cancel_requested, job.priority) != (
             before.status,
             before.cancel_requested,

@@ -16,14 +16,13 @@ from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
 from pipelines.stream_spec import StreamJob
-from transcoder.attempts import AttemptRunner, attempt_settings
+from transcoder.attempts import runner_for
 from transcoder.backend import backend_for
 from transcoder.batch import Batcher
 from transcoder.clock import utc_now
-from transcoder.course import Courses
 from transcoder.database import Database
 from transcoder.devices import Devices
-from transcoder.engine import DeviceState
+from transcoder.engine import DeviceState, Engine
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
 from transcoder.executor import Executor
@@ -63,6 +62,8 @@ logger = logging.getLogger(__name__)
 class Service:
     """An async context manager; within it jobs are accepted and run."""
 
+    _engine: Engine
+
     def __init__(
         self,
         settings: Settings,
@@ -101,7 +102,7 @@ class Service:
         )
         self._load = LoadMeter()
         self._retry = RetryPolicy(settings.max_attempts, settings.retry_backoff_seconds)
-        self._board = ProgressBoard(self.store)
+        self._board = ProgressBoard(self.store, lambda job_id, stats: self.events.publish(job_id, "progress", stats))
         self.running_streams = self._board.streams
         self.deliveries = DeliveryStore(self.database)
         self.courier = courier_for(settings, self.deliveries)
@@ -125,17 +126,9 @@ class Service:
             lambda: self._engine,
         )
         self.streams = desk_for(settings, self.database, self.store, self.storage, self.supervisor)
-        self._runner = AttemptRunner(
-            database=self.database,
-            storage=self.storage,
-            inputs=self._inputs,
-            executor=self.supervisor,
-            events=self.events,
-            board=self._board,
-            news=self._news,
-            settings=attempt_settings(settings, self._retry),
-            courses=Courses(self.database, self._guard, lambda: self._engine.devices()),
-            streams=self.streams.runner,
+        self._runner = runner_for(
+            *(settings, self._retry, self.database, self.storage, self._inputs, self.supervisor, self.events),
+            *(self._board, self._news, self._guard, self.streams.runner, lambda: self._engine),
         )
         self._sweeper = Sweeper(
             self.storage, self.store, self.uploads, settings.upload_ttl_seconds, settings.job_ttl_seconds

@@ -19,6 +19,7 @@ from transcoder.addresses import BlockedAddress, Network, TrustedHost, parse_lit
 from transcoder.costs import SlotCost
 from transcoder.logs import LogFormat, LogLevel
 from transcoder.sandbox import Mode, machine_memory_bytes
+from transcoder.split.modes import SplitMode
 from transcoder.webhooks.secret import is_secret
 
 
@@ -204,6 +205,15 @@ class Settings(BaseSettings):
         "count", description="Slots that a job takes: count: one; work: by size, rate and codec of its outputs."
     )
     reserve_live: int = Field(0, ge=0, le=1024, description="Slots of each device that only live streams may take.")
+    split: SplitMode = Field(
+        "nodes",
+        description="When long file jobs are cut into pieces: nodes: a CPU of another node has a free slot; "
+        "slots: any other slot of a CPU is free; off: never.",
+    )
+    split_least_seconds: float = Field(
+        300.0, ge=0, le=7 * 86_400, description="Inputs shorter than this are not cut, unless the job asks for it."
+    )
+    split_piece_seconds: float = Field(60.0, ge=1, le=86_400, description="Length of a piece, about.")
     max_attempts: int = Field(3, ge=1, le=20, description="Attempts that a job gets when errors are retryable.")
     retry_backoff_seconds: float = Field(2.0, ge=0, description="Wait before the second attempt; doubles after that.")
     shutdown_seconds: float = Field(

@@ -1,7 +1,8 @@
 """How attempts end: one transaction that only the current attempt of a task gets through.
 
 The fence is `UPDATE tasks … WHERE id = :task AND attempt = :number AND state = 'running'`. An attempt that was taken
-away updates nothing, and its result is dropped; so a job ends once.
+away updates nothing, and its result is dropped; so a job ends once. A job in pieces ends with the last of its tasks
+that runs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from transcoder.receipts.store import save_receipt
 from transcoder.records import attempt_from
 from transcoder.requirements import PINNED, policy_of, requested
 from transcoder.retry import LOST, Fail, Retry, RetryPolicy, decide, decide_stream
+from transcoder.split import family
+from transcoder.split.values import Cut, Encoded
 from transcoder.tables import attempts, jobs, tasks
 from transcoder.webhooks import outbox
 
@@ -34,6 +37,10 @@ class Completed:
     outputs: tuple[JobOutput, ...]
     warnings: tuple[Warning, ...]
     receipt: dict[str, Any] | None = None
+    way: str | None = None
+    """How it went, where that is to be said."""
+    joined: bool = False
+    """Its pictures were encoded by other attempts."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """The user's wish."""
+    """The user's wish, or the job was given up when another of its pieces failed."""
 
     error: ErrorInfo
 
@@ -55,10 +62,13 @@ class Lost:
     error: ErrorInfo
 
 
-Outcome = Completed | Failed | Cancelled | Lost
+Good = Completed | Cut | Encoded
+Outcome = Good | Failed | Cancelled | Lost
 
 ATTEMPT_STATUS: dict[type[Outcome], str] = {
     Completed: "completed",
+    Cut: "completed",
+    Encoded: "completed",
     Failed: "failed",
     Cancelled: "cancelled",
     Lost: "lost",
@@ -67,11 +77,12 @@ ATTEMPT_STATUS: dict[type[Outcome], str] = {
 
 @dataclass(frozen=True)
 class Ticket:
-    """An attempt, by what the fence looks at."""
+    """An attempt, by what the fence looks at. `number`: the task's, 0 for the job's own."""
 
     job_id: str
     task_id: str
     attempt: int
+    number: int = 0
 
 
 async def settle(
@@ -91,7 +102,7 @@ async def settle(
     A wish to cancel that came before a failure was settled wins over a retry. `places`: where else a job may go that a
     GPU failed; `way`: how the attempt went, added to its reason.
     """
-    error = None if isinstance(outcome, Completed) else outcome.error
+    error = None if isinstance(outcome, Good) else outcome.error
     ended = await connection.execute(
         update(attempts)
         .where(attempts.c.task_id == ticket.task_id, attempts.c.number == ticket.attempt)
@@ -118,13 +129,30 @@ async def settle(
     )
     if fenced.rowcount != 1:
         raise RuntimeError(f"task {ticket.task_id} changed hands within a transaction")
+    if ticket.number or isinstance(outcome, Cut):
+        change = await _with_family(connection, ticket, change, now)
+        plan = stats = None
     kept = {"plan": plan, "stats": stats} if change.status.ended else {"plan": plan}
     values = {**change.job, **{name: value for name, value in kept.items() if value is not None}}
     await connection.execute(update(jobs).where(jobs.c.id == ticket.job_id).values(status=change.status, **values))
     if isinstance(outcome, Completed) and outcome.receipt is not None:
         await save_receipt(connection, ticket.job_id, ticket.attempt, outcome.receipt)
-    await outbox.record(connection, [ticket.job_id], change.status, now)
+    if change.status.ended:
+        await outbox.record(connection, [ticket.job_id], change.status, now)
     return change.status
+
+
+async def _with_family(connection: AsyncConnection, ticket: Ticket, change: _Change, now: datetime) -> _Change:
+    """What the end of one task of a job in pieces is for the job."""
+    if change.status.ended:
+        await family.call_off(connection, ticket.job_id, change.status.value)
+        if not await family.runs(connection, ticket.job_id):
+            return change
+        # who is the last one to end finds the error, and ends the job with it
+        return _Change(JobStatus.RUNNING, {}, {name: change.job[name] for name in ("error",) if name in change.job})
+    await family.advance(connection, ticket.job_id, now)
+    await family.tell(connection, [ticket.job_id])
+    return _Change(JobStatus.RUNNING if await family.runs(connection, ticket.job_id) else JobStatus.QUEUED, {}, {})
 
 
 async def give_reason(connection: AsyncConnection, ticket: Ticket, reason: str) -> None:
@@ -153,15 +181,16 @@ async def recover(connection: AsyncConnection, policy: RetryPolicy, now: datetim
     Steps are forgotten, for the devices may be others now: their verdicts are kept by the attempts.
     """
     running = await connection.execute(
-        select(tasks.c.job_id, tasks.c.id, tasks.c.attempt).where(tasks.c.state == "running")
+        select(tasks.c.job_id, tasks.c.id, tasks.c.attempt, tasks.c.number).where(tasks.c.state == "running")
     )
-    settled = []
+    settled: dict[str, JobStatus] = {}
     for row in running.all():
-        status = await settle(connection, Ticket(row.job_id, row.id, row.attempt), Lost(LOST), policy, now)
+        ticket = Ticket(row.job_id, row.id, row.attempt, row.number)
+        status = await settle(connection, ticket, Lost(LOST), policy, now)
         if status is not None:
-            settled.append((str(row.job_id), status))
+            settled[row.job_id] = status
     await unpin(connection)
-    return settled
+    return list(settled.items())
 
 
 @dataclass(frozen=True)
@@ -187,9 +216,19 @@ async def _change(
             outputs=[output.model_dump(mode="json") for output in outcome.outputs],
             warnings=[warning.model_dump(mode="json") for warning in outcome.warnings],
         )
-    cancel = select(jobs.c.cancel_requested).where(jobs.c.id == ticket.job_id)
-    if isinstance(outcome, Cancelled) or (await connection.execute(cancel)).scalar():
-        return _end(JobStatus.CANCELLED, now)
+    if isinstance(outcome, Encoded):
+        await family.keep(connection, ticket.task_id, ticket.attempt, outcome.result)
+    wished = select(jobs.c.cancel_requested, jobs.c.error.is_not(None)).where(jobs.c.id == ticket.job_id)
+    cancelled, failed = (await connection.execute(wished)).one()
+    if isinstance(outcome, Cancelled) or cancelled or failed:
+        end = _end(JobStatus.FAILED if failed and not cancelled else JobStatus.CANCELLED, now)
+        return _made(end) if isinstance(outcome, Encoded) else end
+    if isinstance(outcome, Encoded):
+        return _made(_Change(JobStatus.QUEUED, {}, {}))
+    if isinstance(outcome, Cut):
+        return _Change(JobStatus.QUEUED, await family.found(connection, ticket.task_id, outcome, now), {})
+    if ticket.number:
+        await family.forget_told(connection, ticket.task_id)
     history = await counted(connection, ticket)
     step = await _step(connection, ticket, history, places)
     if isinstance(step, Step):
@@ -211,6 +250,11 @@ def _again(available_at: datetime, **task: Any) -> _Change:
     return _Change(
         JobStatus.QUEUED, {"state": "queued", "available_at": available_at, **task}, {"progress": None, "stats": None}
     )
+
+
+def _made(change: _Change) -> _Change:
+    """With a piece that is made, whatever becomes of the job."""
+    return _Change(change.status, {"state": "completed"}, change.job)
 
 
 def _end(status: JobStatus, now: datetime, **values: Any) -> _Change:

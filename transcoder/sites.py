@@ -95,7 +95,7 @@ class ClusterSite:
         await asyncio.to_thread(self.storage.clear_scratch)
         for ended in await self.leases.give_back(LOST):
             logger.warning("job %s was running when this node died; it is %s now", ended.ticket.job_id, ended.status)
-            await self.storage.discard_outputs(ended.ticket.job_id, ended.ticket.attempt)
+            await self.storage.discard_attempt(ended.ticket.job_id, ended.ticket.attempt, ended.ticket.number)
         await self.nodes.register(self.leases.node, self.role)
 
     def shared(self, duties: Sequence[Duty]) -> Sequence[Duty]:

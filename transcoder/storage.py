@@ -3,9 +3,11 @@
 uploads/<id>                    one file each; <id>.part while it comes
 partial/<id>                    resumable uploads that are not whole yet (see `transcoder.resumable`)
 work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`; of node X in work/X/
+work/<job>/piece-K-attempt-N/   the same of piece K
 work/<id>/                      scratch of a probe
 outputs/<job>/live/             what a stream publishes, while it runs
 outputs/<job>/attempt-N/        what attempt N published; appears whole, by one rename, and counts once N has completed
+pieces/                         see `transcoder.split.shelf`
 logs/<job>.log
 
 Names on the disk are the service's own; what clients call their files is metadata.
@@ -25,6 +27,7 @@ from transcoder.disk import Fsync, check_room, fsync_folder, inside, publishing,
 from transcoder.ids import new_id
 from transcoder.names import display_name
 from transcoder.sink import PART_SUFFIX, OnBytes, UploadSink, ignore
+from transcoder.split.shelf import Shelf
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,13 @@ class Storage:
         self._max_upload_bytes = max_upload_bytes
         self._min_free_bytes = min_free_bytes
         self._fsync = fsync
+        self.pieces = Shelf(self.data_dir / "pieces", fsync)
 
     def prepare(self) -> None:
         """Makes the folders. Blocks."""
         for folder in (self._uploads, self._work, self._outputs, self._logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.pieces.prepare()
 
     def check_room(self) -> None:
         """OSError(ENOSPC) when an upload would take what the disk must keep free. Blocks."""
@@ -104,10 +109,10 @@ class Storage:
             raise
 
     @asynccontextmanager
-    async def attempt_scratch(self, job_id: str, attempt: int) -> AsyncGenerator[Path, None]:
+    async def attempt_scratch(self, job_id: str, attempt: int, piece: int = 0) -> AsyncGenerator[Path, None]:
         """The folder of an attempt; gone afterwards, whatever happened."""
         job_folder = self._work / job_id
-        folder = job_folder / f"attempt-{attempt}"
+        folder = job_folder / (f"piece-{piece}-attempt-{attempt}" if piece else f"attempt-{attempt}")
         try:
             async with _scratch(folder):
                 yield folder
@@ -154,6 +159,13 @@ class Storage:
     def _settle(self, path: Path, stopped: Callable[[], bool]) -> tuple[int, str]:
         return settle_file(path, self._fsync, stopped)
 
+    async def discard_attempt(self, job_id: str, attempt: int, piece: int) -> None:
+        """What one attempt made, of the job or of a piece, when it does not count."""
+        if piece:
+            await self.pieces.discard(job_id, piece, attempt)
+        else:
+            await self.discard_outputs(job_id, attempt)
+
     async def discard_outputs(self, job_id: str, attempt: int) -> None:
         """What one attempt published, when it does not count."""
         await asyncio.to_thread(self._discard, self.output_folder(job_id, attempt))
@@ -179,6 +191,7 @@ class Storage:
         """Removes all that a job has on the disk."""
         for path in (self._outputs / job_id, self._work / job_id, self.log_path(job_id)):
             await asyncio.to_thread(remove, path)
+        await self.pieces.delete_job(job_id)
 
     async def delete_upload(self, upload_id: str) -> None:
         await asyncio.to_thread(remove, self.upload_path(upload_id))
@@ -190,8 +203,9 @@ class Storage:
             remove(path)
 
     def stored_jobs(self) -> set[str]:
-        """Ids of jobs that have outputs or a log. Blocks."""
-        return {path.name for path in self._outputs.iterdir()} | {path.stem for path in self._logs.glob("*.log")}
+        """Ids of jobs that have outputs, pieces or a log. Blocks."""
+        outputs = {path.name for path in self._outputs.iterdir()} | self.pieces.jobs()
+        return outputs | {path.stem for path in self._logs.glob("*.log")}
 
     def stored_uploads(self) -> set[str]:
         """Ids of uploads that are whole. Blocks."""

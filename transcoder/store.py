@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -12,13 +12,14 @@ from sqlalchemy import RowMapping, Select, bindparam, delete, func, select, upda
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipelines.result import Progress
 from transcoder.database import Database
 from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
 from transcoder.ids import ID_PATTERN
 from transcoder.jobs import Job, JobStatus
 from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_of, job_from
-from transcoder.requirements import requested
+from transcoder.split import family
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import jobs, tasks
 from transcoder.uploads import EXPIRED_AT_ONCE, check_upload
@@ -97,10 +98,11 @@ class JobStore:
                 raise _conflict(status, "cancelled")
             if status is JobStatus.QUEUED:
                 await _change(connection, job_id, status=JobStatus.CANCELLED, cancel_requested=True, finished_at=now)
-                await connection.execute(update(tasks).where(tasks.c.job_id == job_id).values(state="cancelled"))
+                await family.call_off(connection, job_id, "cancelled")
                 await outbox.record(connection, [job_id], JobStatus.CANCELLED, now)
             elif status is JobStatus.RUNNING:
                 await _change(connection, job_id, cancel_requested=True)
+                await family.call_off(connection, job_id, "cancelled")
             return status
 
     async def requeue(self, job_id: str, tenant: str, now: datetime) -> None:
@@ -122,22 +124,7 @@ class JobStore:
                 finished_at=None,
                 **dict.fromkeys(("progress", "stats", "plan", "outputs", "warnings", "error")),
             )
-            waited = await connection.execute(
-                select(tasks.c.id, tasks.c.queued_at, tasks.c.hop_at).where(tasks.c.job_id == job_id)
-            )
-            for task in waited.all():
-                await connection.execute(
-                    update(tasks)
-                    .where(tasks.c.id == task.id)
-                    .values(
-                        state="queued",
-                        queued_at=now,
-                        available_at=now,
-                        hop_at=now + (task.hop_at - task.queued_at),
-                        budget_from=tasks.c.attempt,
-                        requirement=requested(row["spec"]),
-                    )
-                )
+            await family.reopen(connection, job_id, row["spec"], now)
 
     async def set_priority(self, job_id: str, priority: int, tenant: str) -> None:
         """Conflict unless the job is queued."""
@@ -209,6 +196,18 @@ class JobStore:
                 statement,
                 [{"its_job": job, "its_progress": share, "its_stats": stats} for job, share, stats in rows],
             )
+
+    async def save_pieces(self, told: Mapping[str, Progress]) -> dict[str, Progress]:
+        """What attempts of pieces said, by task; how far the jobs are that the pieces are of."""
+        async with self._database.write() as connection:
+            return await family.save_told(connection, told)
+
+    async def ended_before(self, job_ids: Sequence[str], moment: datetime) -> set[str]:
+        """Those of the jobs that ended earlier, of any tenant, and those that completed whenever."""
+        condition = (jobs.c.finished_at < moment) | (jobs.c.status == JobStatus.COMPLETED.value)
+        async with self._database.read() as connection:
+            found = await connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids), condition))
+            return set(found.scalars())
 
 
 async def _row(connection: AsyncConnection, job_id: str, tenant: str, query: Select[Any]) -> RowMapping:

@@ -96,5 +96,6 @@ async def _fail(connection: AsyncConnection, job_id: str, error: ErrorInfo) -> N
         .where(jobs.c.id == job_id)
         .values(status=JobStatus.FAILED, finished_at=now, error=error.model_dump(mode="json"))
     )
-    await connection.execute(update(tasks).where(tasks.c.job_id == job_id).values(state="failed"))
+    left = (tasks.c.job_id == job_id, tasks.c.state != "completed")
+    await connection.execute(update(tasks).where(*left).values(state="failed"))
     await outbox.record(connection, [job_id], JobStatus.FAILED, now)

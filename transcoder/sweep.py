@@ -63,12 +63,20 @@ class Sweeper:
             if len(expired) < EXPIRED_AT_ONCE:
                 return
 
+    async def expire_pieces(self) -> None:
+        """Pieces of jobs that completed, or can't be tried again any more: uploads are not kept for longer either."""
+        before = utc_now() - timedelta(seconds=self.upload_ttl_seconds)
+        for some in _parts(sorted(await asyncio.to_thread(self.storage.pieces.jobs))):
+            for job_id in await self.store.ended_before(some, before):
+                await self.storage.pieces.delete_job(job_id)
+
     async def keep_sweeping(self) -> None:
         """Until cancelled."""
         while True:
             try:
                 await self.expire_uploads()
                 await self.expire_jobs()
+                await self.expire_pieces()
             except SQLAlchemyError:
                 logger.warning("uploads and jobs can't be swept; trying again", exc_info=True)
             shortest = min(self.upload_ttl_seconds, self.job_ttl_seconds or self.upload_ttl_seconds)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.errors import Cancelled, Crashed, DeadlineExceeded, Stalled
+from pipelines.errors import Cancelled, Crashed, DeadlineExceeded, Stage, Stalled
 from transcoder.joblog import Line, read_lines
 from transcoder.process import MAX_EVENT_BYTES
 
@@ -18,7 +18,18 @@ _PROGRESS_SECONDS = 0.1
 _MAX_WARNINGS = 1000
 _STALL_CHECKS = 4
 
-Op = Literal["probe", "plan", "run", "check", "canary", "stream"]
+Op = Literal["probe", "plan", "run", "cut", "piece", "stitch", "check", "canary", "stream"]
+_STAGES: dict[Op, Stage] = {
+    "probe": "probe",
+    "plan": "plan",
+    "run": "run",
+    "cut": "run",
+    "piece": "run",
+    "stitch": "run",
+    "check": "check",
+    "canary": "canary",
+    "stream": "stream",
+}
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class Watch:
                 if reading in done:
                     return reading.result()
                 if cancelled in done:
-                    raise Cancelled("cancelled", stage=self._task.op)
+                    raise Cancelled("cancelled", stage=_STAGES[self._task.op])
                 if log in done:
                     log.result()
                     waiting.discard(log)
@@ -157,7 +168,7 @@ class Watch:
         if now - self._started >= task.deadline_seconds:
             raise DeadlineExceeded(
                 f"not finished within {task.deadline_seconds:g} s",
-                stage=task.op,
+                stage=_STAGES[task.op],
                 deadline_seconds=task.deadline_seconds,
             )
         # Work without progress of its own, such as moving the index of a large MP4 to its front, shows on the disk.
@@ -165,7 +176,9 @@ class Watch:
         if stored_bytes > self._stored_bytes:
             self._stored_bytes, self._moved = stored_bytes, now
         if task.stall_seconds is not None and now - self._moved >= task.stall_seconds:
-            raise Stalled(f"no progress for {task.stall_seconds:g} s", stage=task.op, stall_seconds=task.stall_seconds)
+            raise Stalled(
+                f"no progress for {task.stall_seconds:g} s", stage=_STAGES[task.op], stall_seconds=task.stall_seconds
+            )
 
 
 _HANDLERS: dict[str, Callable[[Watch, dict[str, Any]], None]] = {

@@ -121,6 +121,7 @@ class JoinedTrack:
 
     def _count(self, packet: Packet[Any]) -> None:
         encoder = self._encoder
+        encoder.first = packet.pts if encoder.first is None else encoder.first
         encoder.frames += 1
         encoder.packets += 1
         encoder.bytes += packet.size

@@ -31,6 +31,11 @@ def put(file: IO[bytes], head: Head, data: bytes) -> None:
     file.write(data)
 
 
+def size_of(count: int, data_bytes: int) -> int:
+    """Bytes of a file with so many packets that hold so much."""
+    return count * _HEAD.size + data_bytes
+
+
 def heads(path: Path) -> Iterator[Head]:
     """Without the bytes between them. OutputFailed when the file was cut."""
     with path.open("rb") as file:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
+from pydantic import Field
+
+from pipelines.assembly import microseconds
 from pipelines.devices import Device
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rendition import Plan
+from pipelines.report import Stopwatch
 from pipelines.result import Result
 from pipelines.run import OnProgress
 from pipelines.source import Facts, SourceInfo
 from pipelines.spec import FileJob
-from pipelines.stitch.cuts import find_cuts, plan_refusal
+from pipelines.stitch.cuts import MAX_PIECES, find_cuts, plan_refusal
 from pipelines.stitch.joining import Piece, join
 from pipelines.stitch.piece import PieceResult, PieceSpec, pieces_of, run_piece
 from pipelines.verify import verify
@@ -26,7 +31,9 @@ OnPlan = Callable[[Plan], None]
 class Cutting(Facts):
     """The pieces of a job, in order; none: it is to be done in one, for this reason."""
 
-    pieces: tuple[PieceSpec, ...] = ()
+    pieces: tuple[PieceSpec, ...] = Field((), max_length=MAX_PIECES)
+    seconds: tuple[float, ...] = Field((), max_length=MAX_PIECES)
+    """How long each of them is."""
     reason: str = ""
 
 
@@ -47,7 +54,11 @@ def cut(spec: FileJob, file: LocalFile, device: Device, limits: Limits, rules: C
     if source.duration_seconds < rules.least_seconds:
         return Cutting(reason=f"it is shorter than {rules.least_seconds:g} s")
     cuts = find_cuts(file, source, planned, rules.piece_seconds, limits)
-    return Cutting(pieces=pieces_of(cuts)) if cuts else Cutting(reason="there is no keyframe where it could be cut")
+    if not cuts:
+        return Cutting(reason="there is no keyframe where it could be cut")
+    start = microseconds(source.start_seconds)
+    ends = (start, *cuts, start + microseconds(source.duration_seconds))
+    return Cutting(pieces=pieces_of(cuts), seconds=tuple(float(end - begin) for begin, end in pairwise(ends)))
 
 
 def encode_piece(
@@ -76,11 +87,17 @@ def stitch(
     on_progress: OnProgress,
 ) -> Result:
     """PiecesDiffer: they do not go together, and the job is to be done in one."""
-    source, planned = _planned(spec, file, device, limits)
+    watch = Stopwatch()
+    with watch.stage("probe"):
+        source = probe(file, limits)
+    with watch.stage("plan"):
+        planned = plan(spec, source, device)
     on_plan(planned)
-    result = join(planned, pieces, source, file, folder, limits=limits, on_progress=on_progress)
-    verify(planned, result, folder)
-    return result
+    with watch.stage("run"):
+        result = join(planned, pieces, source, file, folder, limits=limits, on_progress=on_progress)
+    with watch.stage("verify"):
+        verify(planned, result, folder)
+    return result.model_copy(update={"report": watch.report(source)})
 
 
 def _planned(spec: FileJob, file: LocalFile, device: Device, limits: Limits) -> tuple[SourceInfo, Plan]:

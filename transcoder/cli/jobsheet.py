@@ -32,7 +32,8 @@ def show_job(job: Job, *, as_json: bool, server: str) -> None:
         took = ""
         if attempt.finished_at is not None:
             took = f" in {format_seconds((attempt.finished_at - attempt.started_at).total_seconds())}"
-        console.print(f"attempt {attempt.number} on {attempt.device}: {attempt.status}{took}{why}", markup=False)
+        piece = f"piece {attempt.task}, " if attempt.task else ""
+        console.print(f"{piece}attempt {attempt.number} on {attempt.device}: {attempt.status}{took}{why}", markup=False)
     files = [file for output in job.outputs for file in output.files]
     if files:
         rows = (

@@ -120,7 +120,7 @@ def _job(job: Job) -> tuple[str, ...]:
     from transcoder.cli.jobsheet import source_name
     from transcoder.cli.values import format_seconds
 
-    device = job.attempts[-1].device if job.attempts else ""
+    device = job.latest_attempt.device if job.latest_attempt else ""
     filled = round((job.progress or 0) * BAR_CHARACTERS)
     bar = "" if job.progress is None else "█" * filled + "░" * (BAR_CHARACTERS - filled)
     share = "" if job.progress is None else f"{job.progress:.0%}"

@@ -61,6 +61,9 @@ class Engine(Protocol):
     async def cancel(self, job_id: str) -> None:
         """Stops the job's attempts and waits until they have ended, within a bound."""
 
+    async def call_off(self, job_id: str) -> None:
+        """Tells the job's attempts to stop, those of this process at once."""
+
     def alive(self) -> bool:
         """Whether the engine does its work."""
 

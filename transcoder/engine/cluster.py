@@ -149,6 +149,10 @@ class ClusterEngine:
         while time.monotonic() < until and await self._runs(job_id):  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS / 4)
 
+    async def call_off(self, job_id: str) -> None:
+        """Other nodes see it when they look."""
+        self._running.tell(self._running.of_job(job_id), "cancel")
+
     async def _runs(self, job_id: str) -> bool:
         query = select(tasks.c.id).where(tasks.c.job_id == job_id, tasks.c.state == "running").limit(1)
         async with self._database.read() as connection:

@@ -123,6 +123,11 @@ class LocalEngine:
             running = self._running.of_job(job_id)
         await self._running.stop(running, "cancel", wait_seconds=CANCEL_SECONDS)
 
+    async def call_off(self, job_id: str) -> None:
+        async with self._placing:
+            running = self._running.of_job(job_id)
+        self._running.tell(running, "cancel")
+
     def devices(self) -> tuple[DeviceState, ...]:
         return tuple(slots.state for slots in self._slots.values())
 

@@ -51,9 +51,13 @@ class RunningAttempts:
 
     async def stop(self, running: Sequence[Running], reason: StopReason, *, wait_seconds: float) -> None:
         """Asks them to end, and waits for it within a bound."""
+        self.tell(running, reason)
+        await self.ended(running, wait_seconds)
+
+    def tell(self, running: Sequence[Running], reason: StopReason) -> None:
+        """Asks them to end."""
         for each in running:
             each.stop.request(reason)
-        await self.ended(running, wait_seconds)
 
     async def ended(self, running: Sequence[Running], seconds: float) -> None:
         if running:
