@@ -39,7 +39,9 @@ class Intake:
     async def prepare(
         self, spec: FileJob | StreamJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
     ) -> NewJob:
-        """UnknownPreset, NoDevice, UnsupportedSpec, DeadlineImpossible, PathNotAllowed, InputNotFound, BlockedAddress."""
+        """UnknownPreset, UnsupportedSpec, NoDevice, DeadlineImpossible, PathNotAllowed, InputNotFound,
+        BlockedAddress.
+        """
         if isinstance(spec, StreamJob):
             return self._stream(spec, tenant, idempotency, devices)
         resolved = resolve(spec, self.presets)
