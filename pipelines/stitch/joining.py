@@ -27,7 +27,7 @@ from pipelines.result import Result
 from pipelines.run import OnProgress, run
 from pipelines.source import Facts, SourceInfo
 from pipelines.stitch.packets import heads, packets
-from pipelines.stitch.piece import PieceResult, Seen
+from pipelines.stitch.piece import PieceResult, Seen, parameters_of
 from pipelines.timestamps import lasts_until
 from pipelines.tracks import TrackState
 
@@ -75,7 +75,7 @@ class JoinedAssembly(Assembly):
         results = [piece.result for piece in self._pieces]
         time_base = results[0].time_base
         stream = writer.add(rendition, self.container, time_base)
-        _check(results, rendition, bytes(stream.codec_context.extradata or b"").hex())
+        _check(results, rendition, parameters_of(stream).hex())
         encoder = VideoEncoder(stream, rendition, time_base)
         state = _added_up(rendition.stream, [result.seen for result in results])
         self.states.append(state)

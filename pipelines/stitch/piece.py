@@ -17,6 +17,7 @@ from pipelines.assembly import Assembly, microseconds
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.mux import Writer
+from pipelines.packaging.codecs import nal_units
 from pipelines.packaging.encryption import Cipher
 from pipelines.rendition import OutputPlan, Plan, VideoRendition
 from pipelines.result import Progress, Warning
@@ -172,8 +173,28 @@ class PacketWriter(Writer):
         if self._closed:
             return
         self._file.close()
-        self.parameters = bytes(self._container.streams.video[0].codec_context.extradata or b"")
+        self.parameters = parameters_of(self._container.streams.video[0])
         super().close()
+
+
+def parameters_of(stream: Any) -> bytes:
+    """What decoders have to know of an encoder's track, and nothing about the machine that it runs on.
+
+    x265 has all its options told beside the parameter sets, the number of its threads among them.
+    """
+    context = stream.codec_context
+    extradata = bytes(context.extradata or b"")
+    told = _TOLD.get(context.codec.canonical_name)
+    if told is None:
+        return extradata
+    return b"".join(b"\0\0\1" + unit for unit in nal_units(extradata) if not told(unit[0]))
+
+
+_TOLD: dict[str, Callable[[int], bool]] = {
+    "h264": lambda head: head & 0x1F == 6,
+    "hevc": lambda head: head >> 1 & 0x3F in (39, 40),
+}
+"""Which NAL units, by their first byte, are supplemental information."""
 
 
 def _slots(worker: VideoWorker) -> dict[str, int]:

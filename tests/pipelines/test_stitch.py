@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -89,6 +90,20 @@ def test_pieces_with_a_gap_are_refused(tmp_path: Path) -> None:
     pieces = pieces_of(job(), clip, tmp_path, cut_up(job(), clip))
     with pytest.raises(PiecesDiffer):
         joined(job(), clip, tmp_path / "wrong", [pieces[0], pieces[2]])
+
+
+def test_pieces_of_machines_with_other_numbers_of_threads_go_together(tmp_path: Path) -> None:
+    clip = make_video(tmp_path / "clip.mp4", seconds=8, gop=20, size=(64, 48))
+    video = {"codec": "hevc", "speed": "ultrafast"}
+    here = pieces_of(job(**video), clip, tmp_path / "here", cut_up(job(**video), clip))
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        there = pieces_of(job(**video), clip, tmp_path / "there", cut_up(job(**video), clip))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    made = joined(job(**video), clip, tmp_path / "many", [here[0], *there[1:]])
+    assert decode_video(made).times == decode_video(clip).times
 
 
 @pytest.mark.parametrize("seed", range(20))

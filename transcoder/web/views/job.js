@@ -115,7 +115,7 @@ function outputs(shown) {
 }
 
 const attemptRow = (attempt) => html`<li>
-  ${badge(attempt.status)} attempt ${attempt.number} on <b>${attempt.device}</b>,
+  ${badge(attempt.status)} ${attempt.task ? `piece ${attempt.task}, ` : ""}attempt ${attempt.number} on <b>${attempt.device}</b>,
   ${format.clock(attempt.started_at)}${attempt.finished_at ? `, ${format.duration(format.between(attempt.started_at, attempt.finished_at))}` : ""}
   ${attempt.reason ? html`<small>${attempt.reason}</small>` : nothing}
   ${attempt.error ? html`<small class="bad">${attempt.error.code}: ${attempt.error.message}</small>` : nothing}</li>`;
