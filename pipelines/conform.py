@@ -39,6 +39,10 @@ class Canvas(Facts):
     colour: Colour = Colour()
     keeps_rotation: bool = False
     """The picture is encoded unturned, and the file says how it is to be turned."""
+    inner: tuple[int, int] | None = None
+    """What the picture itself fills of it, in the middle; None: all of it."""
+    bars: str = "#000000"
+    """The colour of what stays free."""
 
 
 def picture_matrix(picture: Picture) -> str:
@@ -54,11 +58,12 @@ def picture_range(picture: Picture) -> Range:
     return picture.colour.range or ("pc" if is_full_unsaid(picture.pixel_format) else "tv")
 
 
-def conform(picture: Picture, canvas: Canvas) -> tuple[Filter, ...]:
-    """Filters that make `picture` fill `canvas`, its shape kept: what stays free is black."""
+def conform(picture: Picture, canvas: Canvas, touches: tuple[Filter, ...] = ()) -> tuple[Filter, ...]:
+    """Filters that make `picture` fill `canvas`, its shape kept. `touches` are applied before bars are added."""
     turned = 0 if canvas.keeps_rotation else picture.rotation
     quarter = turned in (90, 270)
-    whole = (canvas.height, canvas.width) if quarter else (canvas.width, canvas.height)
+    width, height = canvas.inner or (canvas.width, canvas.height)
+    whole = (height, width) if quarter else (width, height)
     aspect = 1 / canvas.sample_aspect_ratio if quarter else canvas.sample_aspect_ratio
     filters: list[Filter] = []
     matrix: str | None = None if is_rgb(picture.pixel_format) else picture_matrix(picture)
@@ -75,8 +80,9 @@ def conform(picture: Picture, canvas: Canvas) -> tuple[Filter, ...]:
     filters += _converted(picture, canvas, inner, matrix, range_)
     if turned or (picture.mirrored and not canvas.keeps_rotation):
         filters.append(Transpose(degrees=turned, mirror=picture.mirrored))
-    if inner != whole:
-        filters.append(Pad(width=canvas.width, height=canvas.height))
+    filters += touches
+    if inner != whole or (width, height) != (canvas.width, canvas.height):
+        filters.append(Pad(width=canvas.width, height=canvas.height, colour=canvas.bars))
     return tuple(filters)
 
 

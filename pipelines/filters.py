@@ -77,11 +77,31 @@ class Transpose(Facts):
 
 
 class Pad(Facts):
-    """Black around the picture, up to a size; the picture in its middle."""
+    """Bars around the picture, up to a size; the picture in its middle."""
 
     kind: Literal["pad"] = "pad"
     width: int
     height: int
+    colour: str = "#000000"
+
+
+Level = Literal["light", "medium", "strong"]
+
+
+class Denoise(Facts):
+    """Noise and grain are smoothed away. `deep`: the pictures have more than 8 bits."""
+
+    kind: Literal["denoise"] = "denoise"
+    level: Level
+    deep: bool = False
+
+
+class Sharpen(Facts):
+    """Edges get more contrast. `deep`: the pictures have more than 8 bits."""
+
+    kind: Literal["sharpen"] = "sharpen"
+    level: Level
+    deep: bool = False
 
 
 class Retag(Facts):
@@ -102,6 +122,6 @@ class Resample(Facts):
 
 
 Filter = Annotated[
-    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Pad | Retag | Resample,
+    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Denoise | Sharpen | Pad | Retag | Resample,
     Field(discriminator="kind"),
 ]

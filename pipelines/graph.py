@@ -14,10 +14,23 @@ from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
 from pipelines.conform import conform
-from pipelines.filters import Crop, Deinterlace, Filter, Flatten, Pad, Retag, Scale, ToneMap, Transpose
+from pipelines.filters import (
+    Crop,
+    Deinterlace,
+    Denoise,
+    Filter,
+    Flatten,
+    Pad,
+    Retag,
+    Scale,
+    Sharpen,
+    ToneMap,
+    Transpose,
+)
 from pipelines.picture_facts import picture_of
 from pipelines.rendition import VideoRendition
 from pipelines.tone_map import FORMAT, lookup_picture
+from pipelines.touches import DENOISE, SHARPEN
 
 Step = tuple[str, dict[str, str]]
 """A filter of FFmpeg and its options."""
@@ -85,7 +98,8 @@ def _tone_map(step: ToneMap) -> list[Step | Fed]:
 
 
 def _pad(step: Pad) -> list[Step]:
-    return [("pad", {"w": str(step.width), "h": str(step.height), "x": "(ow-iw)/2", "y": "(oh-ih)/2"})]
+    middle = {"x": "(ow-iw)/2", "y": "(oh-ih)/2"}
+    return [("pad", {"w": str(step.width), "h": str(step.height), **middle, "color": step.colour})]
 
 
 def _retag(step: Retag) -> list[Step]:
@@ -114,6 +128,8 @@ VIDEO_STEPS: dict[type[Any], Callable[[Any], Sequence[Step | Fed]]] = {
     Scale: _scale,
     ToneMap: _tone_map,
     Transpose: _transpose,
+    Denoise: lambda step: DENOISE[step.level, step.deep],
+    Sharpen: lambda step: SHARPEN[step.level, step.deep],
     Pad: _pad,
     Retag: _retag,
 }
@@ -203,6 +219,7 @@ class VideoGraph:
         self._source_time_base = time_base
         self._sar = sample_aspect_ratio
         self._fields = tuple(step for step in rendition.filters if is_about_fields(step))
+        self._touches = tuple(step for step in rendition.filters if isinstance(step, Denoise | Sharpen))
         bob = any(isinstance(step, Deinterlace) and step.bob for step in self._fields)
         self.time_base = time_base / 2 if bob else time_base
         self._planned: tuple[Any, ...] | None = None
@@ -235,7 +252,11 @@ class VideoGraph:
             self._planned = key
         if key == self._planned:
             return self._rendition.filters
-        return (*self._fields, *conform(picture_of(frame, self._aspect(frame)), self._rendition.canvas))
+        picture = picture_of(frame, self._aspect(frame))
+        framing = self._rendition.framing
+        crops = () if framing is None else framing.steps(picture.width, picture.height)
+        picture = picture if framing is None else framing.of_picture(picture)
+        return (*self._fields, *crops, *conform(picture, self._rendition.canvas, self._touches))
 
     def _aspect(self, frame: VideoFrame) -> Fraction:
         return frame.opaque if isinstance(frame.opaque, Fraction) else self._sar

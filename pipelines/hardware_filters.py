@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines.filters import Crop, Deinterlace, Filter, Pad, Range, Retag, Scale, ToneMap, Transpose
+from pipelines.filters import (
+    Crop,
+    Deinterlace,
+    Denoise,
+    Filter,
+    Pad,
+    Range,
+    Retag,
+    Scale,
+    Sharpen,
+    ToneMap,
+    Transpose,
+)
 from pipelines.hardware_encoders import SURFACES
 
 Step = tuple[str, dict[str, str]]
@@ -99,12 +111,18 @@ def _transpose(step: Transpose) -> list[Step]:
 def _pad(step: Pad) -> list[Step]:
     # chroma has half the samples: an odd offset would be another picture than in software
     middle = {"x": "2*trunc((ow-iw)/4)", "y": "2*trunc((oh-ih)/4)"}
-    return [("pad_vaapi", {"w": str(step.width), "h": str(step.height), **middle})]
+    return [("pad_vaapi", {"w": str(step.width), "h": str(step.height), **middle, "color": step.colour})]
 
 
 def _retag(step: Retag) -> list[Step]:
     options = {"range": step.range, "field_mode": "prog" if step.progressive else None}
     return [("setparams", {key: value for key, value in options.items() if value is not None})]
+
+
+DENOISE = {"light": "12", "medium": "28", "strong": "50"}
+"""Of 64."""
+SHARPNESS = {"light": "40", "medium": "50", "strong": "60"}
+"""Of 64; FFmpeg's own is 44."""
 
 
 HARDWARE_STEPS: dict[type[Any], Callable[[Any], list[Step]]] = {
@@ -113,6 +131,8 @@ HARDWARE_STEPS: dict[type[Any], Callable[[Any], list[Step]]] = {
     Scale: _scale,
     ToneMap: _tone_map,
     Transpose: _transpose,
+    Denoise: lambda step: [("denoise_vaapi", {"denoise": DENOISE[step.level]})],
+    Sharpen: lambda step: [("sharpness_vaapi", {"sharpness": SHARPNESS[step.level]})],
     Pad: _pad,
     Retag: _retag,
 }

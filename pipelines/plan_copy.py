@@ -16,6 +16,7 @@ def misfit(rung: Rung, source: VideoInfo, segment_seconds: float, *, clipped: bo
     """The first thing that is not as `rung` asks (its codec and rate control are named); None: it fits."""
     found = {
         f"it is {source.codec}": source.codec != rung.codec,
+        "filters change it": bool(rung.filters),
         "a clip can't start anywhere in copied video": clipped,
         "it would be scaled": fit(source.display_size, (rung.width, rung.height), upscale=rung.upscale) is not None,
         "it is turned, mirrored or of pixels that are not square": bool(

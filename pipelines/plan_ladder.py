@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from pipelines.downmix import LAYOUTS
 from pipelines.errors import UnsupportedSpec
+from pipelines.filter_spec import with_common
 from pipelines.ladder import auto_rungs, with_rate
 from pipelines.metadata import labels
 from pipelines.packaging.languages import language_tag
@@ -24,6 +25,7 @@ from pipelines.packaging.layout import (
 from pipelines.placement import Site
 from pipelines.plan_copy import misfit
 from pipelines.plan_output import Notes, OutputAssembly
+from pipelines.plan_size import seen_by
 from pipelines.plan_timing import ASSUMED_RATE
 from pipelines.plan_video import plan_video
 from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
@@ -103,16 +105,20 @@ class LadderAssembly(OutputAssembly):
         if track is None:
             return []
         usual = LADDER_VIDEO[output.kind][0]
-        asked = output.video if isinstance(output.video, tuple) else auto_rungs(track, usual)
+        common = seen_by(output.filters, track)
+        asked = output.video if isinstance(output.video, tuple) else auto_rungs(common, usual)
         made: list[tuple[Rung, VideoRendition]] = []
         for rung in asked:
-            rung = with_rate(rung.model_copy(update={"codec": rung.codec or usual}), track)
+            filters = with_common(output.filters, rung.filters)
+            rung = rung.model_copy(update={"codec": rung.codec or usual, "filters": filters})
+            rung = with_rate(rung, seen_by(filters, track))
             rung = rung.model_copy(update={"gop_seconds": _gop_seconds(rung.gop_seconds, output.segment_seconds)})
             made.append((rung, plan_video(rung, track, output.container, self.site)))
         kept: list[VideoRendition | CopyRendition] = []
         for rung, rendition in made:
             same = [other for other, twin in made if other is not rung and _same_picture(rendition, twin)]
-            if _is_above(rung, track) and any(_is_nearer(other, rung, track) for other in same):
+            seen = seen_by(rung.filters, track)
+            if _is_above(rung, seen) and any(_is_nearer(other, rung, seen) for other in same):
                 self.notes.add("rung_dropped", f"a rung of {_asked(rung)} is left out: the source is smaller")
                 continue
             kept.append(self._copied(rung, rendition, track))
@@ -170,7 +176,7 @@ def _gop_seconds(asked: float, segment_seconds: float) -> float:
 
 def _same_picture(one: VideoRendition, other: VideoRendition) -> bool:
     def facts(r: VideoRendition) -> tuple[object, ...]:
-        return r.codec, r.width, r.height, r.frame_rate, r.pixel_format
+        return r.codec, r.width, r.height, r.frame_rate, r.pixel_format, r.filters
 
     return facts(one) == facts(other)
 

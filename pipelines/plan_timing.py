@@ -41,6 +41,12 @@ def plan_fields(rung: Rung, source: VideoInfo, reasons: list[str]) -> tuple[Filt
     return (Deinterlace(field_first=first, bob=bob),)
 
 
+def stays_interlaced(source: VideoInfo, fields: tuple[Filter, ...]) -> bool:
+    """Whether the pictures' lines are those of two fields when they are encoded."""
+    is_so = source.interlacing in ("top", "bottom") or (source.interlacing is None and source.field_order in FIRST_SAID)
+    return is_so and not any(isinstance(step, Deinterlace) for step in fields)
+
+
 def plan_rate(rung: Rung, source: VideoInfo, fields: tuple[Filter, ...], reasons: list[str]) -> Fraction:
     if rung.frame_rate is not None:
         reasons.append(f"constant {float(rung.frame_rate):.6g} fps as asked")

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from pipelines import encoders, ladder
+from pipelines import encoders
 from pipelines.conform import Canvas, Picture, conform
 from pipelines.containers import CONTAINERS
 from pipelines.devices import Capability
 from pipelines.errors import DeviceUnsuitable, UnsupportedSpec
+from pipelines.filter_spec import PadFilter, asked
 from pipelines.filters import Filter
+from pipelines.framing import framed, framing_of
 from pipelines.hardware_encoders import SURFACES, driver_mode, encoder_options
 from pipelines.metadata import labels
 from pipelines.placement import Site, misfit
 from pipelines.plan_colour import plan_colour
-from pipelines.plan_timing import plan_fields, plan_rate
+from pipelines.plan_size import plan_size
+from pipelines.plan_timing import plan_fields, plan_rate, stays_interlaced
+from pipelines.plan_touches import plan_touches
 from pipelines.rendition import Placement, VideoRendition
 from pipelines.source import VideoInfo
 from pipelines.spec import VIDEO_CODECS, Rung
@@ -105,23 +109,30 @@ def _rendition(
 ) -> VideoRendition:
     """UnsupportedSpec when the draft's encoder does not take such pictures, or has no such rate control."""
     codec, encoder = draft.codec, draft.encoder
-    picture = _picture(source)
-    keeps_rotation = _keeps_rotation(rung, source, container, reasons)
+    fields = plan_fields(rung, source, reasons)
+    framing = framing_of(rung.filters, source, reasons, interlaced=stays_interlaced(source, fields))
+    seen = framed(framing, source)
+    picture = _picture(seen)
+    keeps_rotation = _keeps_rotation(rung, seen, container, reasons)
     keeps_shape = CONTAINERS[container].pixel_shape or codec in SHAPED_CODECS
-    width, height, aspect = _size(rung, source, draft, keeps_rotation, keeps_shape, reasons)
+    size = plan_size(rung, seen, keeps_rotation=keeps_rotation, keeps_shape=keeps_shape, reasons=reasons)
+    width, height = _taken(size.width, size.height, draft, reasons)
+    pad = asked(rung.filters, PadFilter)
     canvas = Canvas(
         width=width,
         height=height,
         pixel_format=draft.coded,
-        sample_aspect_ratio=aspect,
+        sample_aspect_ratio=size.aspect,
         colour=plan_colour(picture, draft.pixel_format, reasons),
         keeps_rotation=keeps_rotation,
+        inner=size.inner,
+        bars="#000000" if pad is None else pad.colour,
     )
-    fields = plan_fields(rung, source, reasons)
     rate = plan_rate(rung, source, fields, reasons)
     gop = max(1, ceil(rate * Fraction(rung.gop_seconds).limit_denominator(1000)))
     options = _options(rung, draft, gop, canvas, reasons)
-    filters = (*fields, *conform(picture, canvas))
+    crops = () if framing is None else framing.steps(source.width, source.height)
+    filters = (*fields, *crops, *conform(picture, canvas, plan_touches(rung, draft.pixel_format, reasons)))
     return VideoRendition(
         stream=source.index,
         codec=codec,
@@ -134,7 +145,7 @@ def _rendition(
         width=width,
         height=height,
         pixel_format=draft.coded,
-        sample_aspect_ratio=aspect,
+        sample_aspect_ratio=size.aspect,
         frame_rate=rate,
         constant_rate=rung.frame_rate is not None,
         gop_frames=gop,
@@ -143,6 +154,9 @@ def _rendition(
         keeps_rotation=keeps_rotation,
         rotation=source.rotation if keeps_rotation else 0,
         mirrored=source.mirrored and keeps_rotation,
+        framing=framing,
+        inner=size.inner,
+        bars=canvas.bars,
         **labels(source, default=True),
         reason="; ".join(reasons),
     )
@@ -217,7 +231,11 @@ def _pixel_format(
 def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list[str]) -> bool:
     if not (source.rotation or source.mirrored):
         return False
+    turns = [each.type for each in rung.filters if each.type in ("rotate", "mirror", "pad")]
     turn = f"{source.rotation}° clockwise" + (", mirrored" if source.mirrored else "")
+    if rung.rotation == "keep" and turns:
+        reasons.append(f"turned {turn}: {' and '.join(turns)} are for the picture as it is displayed")
+        return False
     if rung.rotation == "keep":
         if CONTAINERS[container].display_matrix:
             reasons.append(f"left as coded, to be turned by players ({turn})")
@@ -226,41 +244,6 @@ def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list
         return False
     reasons.append(f"turned {turn}")
     return False
-
-
-def _size(
-    rung: Rung,
-    source: VideoInfo,
-    draft: _Draft,
-    keeps_rotation: bool,
-    keeps_shape: bool,
-    reasons: list[str],
-) -> tuple[int, int, Fraction]:
-    """Coded width, height and sample aspect ratio of the rendition."""
-    quarter = source.rotation in (90, 270)
-    fitted = ladder.fit(source.display_size, (rung.width, rung.height), upscale=rung.upscale)
-    asked = " × ".join(str(side or "any") for side in (rung.width, rung.height))
-    if fitted is None:
-        width, height, aspect = source.width, source.height, source.sample_aspect_ratio
-        if quarter and not keeps_rotation:
-            width, height, aspect = height, width, 1 / aspect
-        if aspect != 1 and not keeps_shape:
-            if aspect > 1:
-                width = round(width * aspect)
-            else:
-                height = round(height / aspect)
-            width, height, aspect = width + width % 2, height + height % 2, Fraction(1)
-            reasons.append(f"pixels made square ({width}×{height}): this container would not say their shape")
-        if width % 2 or height % 2:
-            reasons.append(f"odd size {width}×{height} cut to even")
-        width, height = (max(2, side - side % 2) for side in (width, height))
-        if rung.width or rung.height:
-            reasons.append(f"not scaled: the source is within {asked}")
-    else:
-        width, height = reversed(fitted) if quarter and keeps_rotation else fitted
-        aspect = Fraction(1)
-        reasons.append(f"scaled to {fitted[0]}×{fitted[1]} to fit {asked}")
-    return *_taken(width, height, draft, reasons), aspect
 
 
 def _taken(width: int, height: int, draft: _Draft, reasons: list[str]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from pipelines.conform import Canvas
 from pipelines.containers import ChapterStyle
 from pipelines.devices import Stage
 from pipelines.filters import Filter
+from pipelines.framing import Framing
 from pipelines.packaging.layout import Packaging
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
@@ -71,6 +72,11 @@ class VideoRendition(_Rendition):
     rotation: int = 0
     """What the file tells players to turn the picture by, clockwise, after mirroring it."""
     mirrored: bool = False
+    framing: Framing | None = None
+    """What is taken of pictures, and how they are turned, where that is not how they are."""
+    inner: tuple[int, int] | None = None
+    bars: str = "#000000"
+    """See Canvas."""
 
     @property
     def canvas(self) -> Canvas:
@@ -81,6 +87,8 @@ class VideoRendition(_Rendition):
             sample_aspect_ratio=self.sample_aspect_ratio,
             colour=self.colour,
             keeps_rotation=self.keeps_rotation,
+            inner=self.inner,
+            bars=self.bars,
         )
 
 

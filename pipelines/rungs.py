@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from pipelines.filter_spec import Filters
 from pipelines.rate_control import Bitrate, RateControl
 
 VideoCodec = Literal["h264", "hevc", "av1", "vp9"]
@@ -102,6 +103,7 @@ class Rung(Model):
         "auto", description="auto and bob where interlaced pictures are found; bob makes a frame of each field"
     )
     speed: Speed = Field("medium", description="encoding effort, in x264's words for every codec")
+    filters: Filters = Field((), description="crop, rotate, mirror, denoise, sharpen, pad; in that order")
 
 
 class AudioSpec(Model):

@@ -61,6 +61,15 @@ class Colour(Facts):
         return self.transfer in ("smpte2084", "arib-std-b67")
 
 
+class Area(Facts):
+    """A part of a coded picture."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
 class VideoInfo(Track):
     """A moving picture track (attached pictures are not: see `SourceInfo.pictures`)."""
 
@@ -85,6 +94,8 @@ class VideoInfo(Track):
     interlacing: Literal["progressive", "top", "bottom"] | None = None
     """What the first frames show: the field that is earlier, None where nothing moves or nothing was measured."""
     colour: Colour = Colour()
+    active: Area | None = None
+    """What lies between black bars; None: there are none, or nobody asked for them to be measured."""
 
     @property
     def display_size(self) -> tuple[Fraction, Fraction]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from pipelines.filter_spec import Filters
 from pipelines.packaging.layout import Manifest, SegmentFormat
 from pipelines.rungs import AudioCodec, AudioSpec, Model, Rung, SubtitleSpec, VideoCodec
 from pipelines.spec_outputs import OutputBase
@@ -47,6 +48,7 @@ class Ladder(OutputBase):
     video: Annotated[tuple[Rung, ...], Field(min_length=1, max_length=MAX_RUNGS)] | Literal["auto"] | None = Field(
         "auto", description="rungs; auto: by the source's size and rate, never above them; null: sound alone"
     )
+    filters: Filters = Field((), description="of every rung; a rung's own come in addition, in place of those alike")
     audio: AudioSpec | Annotated[tuple[AudioSpec, ...], Field(min_length=1, max_length=4)] | None = Field(
         AudioSpec(), description="one, or several (such as AAC and Opus): a group of all chosen tracks for each"
     )

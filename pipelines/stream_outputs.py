@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from pipelines.filter_spec import CropFilter
 from pipelines.rungs import AudioCodec, AudioSpec, Model, Rung, Speed, VideoCodec
 from pipelines.spec import OutputName
 
@@ -56,6 +57,8 @@ def _check_codecs(container: str, video: LiveVideo, audio: LiveAudio) -> None:
     if isinstance(video, Rung):
         if video.codec is not None and video.codec not in videos:
             raise ValueError(f"{container} carries {', '.join(videos)} here, not {video.codec}")
+        if any(isinstance(each, CropFilter) and each.auto for each in video.filters):
+            raise ValueError("black bars are measured on whole files: give a crop in a stream its width and height")
         if video.deinterlace == "bob" and video.frame_rate is None:
             raise ValueError("bob needs a frame_rate in a stream")
     if isinstance(audio, AudioSpec) and audio.codec is not None and audio.codec not in audios:

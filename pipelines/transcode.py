@@ -11,12 +11,12 @@ from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.packaging.encryption import Cipher
 from pipelines.plan import plan
-from pipelines.probe import probe
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch
 from pipelines.result import Progress, Result
 from pipelines.run import run
 from pipelines.spec import FileJob
+from pipelines.survey import examine
 from pipelines.verify import verify
 
 
@@ -40,7 +40,7 @@ def transcode(
     """
     watch = Stopwatch()
     with watch.stage("probe"):
-        source = probe(file, limits)
+        source = examine(spec, file, limits)
     with watch.stage("plan"):
         planned = plan(spec, source, device, verdicts=verdicts)
     if on_plan is not None:

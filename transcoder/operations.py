@@ -23,6 +23,7 @@ from pipelines.stitch.joining import Piece
 from pipelines.stitch.piece import PieceSpec
 from pipelines.stitch.tasks import CutRules, cut, encode_piece, stitch
 from pipelines.stream_spec import StreamJob
+from pipelines.survey import examine
 from pipelines.transcode import transcode
 from transcoder import loopback
 from transcoder.aes import encrypt_cbc
@@ -100,7 +101,7 @@ def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = PlanPayload.model_validate(payload)
-    made = plan(task.spec, probe(task.file, task.limits), task.device, verdicts=task.verdicts)
+    made = plan(task.spec, examine(task.spec, task.file, task.limits), task.device, verdicts=task.verdicts)
     return made.model_dump(mode="json")
 
 

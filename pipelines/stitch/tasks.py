@@ -13,7 +13,6 @@ from pipelines.devices import Device
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.plan import plan
-from pipelines.probe import probe
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch
 from pipelines.result import Result
@@ -23,6 +22,7 @@ from pipelines.spec import FileJob
 from pipelines.stitch.cuts import MAX_PIECES, find_cuts, plan_refusal
 from pipelines.stitch.joining import Piece, join
 from pipelines.stitch.piece import PieceResult, PieceSpec, pieces_of, run_piece
+from pipelines.survey import examine
 from pipelines.verify import verify
 
 OnPlan = Callable[[Plan], None]
@@ -101,5 +101,5 @@ def stitch(
 
 
 def _planned(spec: FileJob, file: LocalFile, device: Device, limits: Limits) -> tuple[SourceInfo, Plan]:
-    source = probe(file, limits)
+    source = examine(spec, file, limits)
     return source, plan(spec, source, device)

@@ -1,0 +1,161 @@
+"""What a user asks to be done to the pictures of a rendition: `filters`, a list of closed values.
+
+Whatever the order in the list, filters are applied in that of ORDER: cropped first, faded last. Sizes and places are
+displayed pixels: after rotation and sample aspect ratio, from the top left corner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+MAX_FILTERS = 16
+MAX_SIDE = 16_384
+
+_COLOURS = {"black": "#000000", "white": "#ffffff", "grey": "#808080"}
+_HEX = re.compile(r"#[0-9a-fA-F]{6}")
+_ASPECT = re.compile(r"([1-9][0-9]{0,3}):([1-9][0-9]{0,3})")
+WIDEST_SHAPE = 16
+"""No picture is so many times as wide as high, or as high as wide."""
+
+Side = Annotated[int, Field(ge=2, le=MAX_SIDE)]
+Offset = Annotated[int, Field(ge=0, le=MAX_SIDE)]
+
+
+class _Filter(BaseModel):
+    """`type` names the filter."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _colour(value: str) -> str:
+    value = _COLOURS.get(value, value)
+    if not _HEX.fullmatch(value):
+        raise ValueError(f"a colour is #rrggbb, {' or '.join(_COLOURS)}")
+    return value.lower()
+
+
+ColourName = Annotated[str, Field(max_length=16), AfterValidator(_colour)]
+
+
+def parse_aspect(value: str) -> Fraction:
+    """ValueError for what is no shape of a picture."""
+    match = _ASPECT.fullmatch(value)
+    shape = Fraction(int(match[1]), int(match[2])) if match else None
+    if shape is None or not Fraction(1, WIDEST_SHAPE) <= shape <= WIDEST_SHAPE:
+        raise ValueError(f"an aspect is width:height such as 16:9, at most {WIDEST_SHAPE}:1")
+    return shape
+
+
+def _aspect(value: str) -> str:
+    parse_aspect(value)
+    return value
+
+
+class CropFilter(_Filter):
+    """A part of the picture: `auto` cuts black bars off where they are measured, else `width` × `height`."""
+
+    type: Literal["crop"] = "crop"
+    auto: bool = Field(False, description="cut black bars off, measured on samples of the whole source")
+    width: Side | None = None
+    height: Side | None = None
+    x: Offset | None = Field(None, description="from the left; in the middle when not given")
+    y: Offset | None = Field(None, description="from the top; in the middle when not given")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        sides = (self.width, self.height)
+        if self.auto and any(value is not None for value in (*sides, self.x, self.y)):
+            raise ValueError("auto finds its own area: give no width, height, x or y with it")
+        if not self.auto and None in sides:
+            raise ValueError("give width and height, or auto")
+        return self
+
+
+class RotateFilter(_Filter):
+    """Turns the picture clockwise, after what its file says of rotation."""
+
+    type: Literal["rotate"] = "rotate"
+    degrees: Literal[90, 180, 270]
+
+
+class MirrorFilter(_Filter):
+    """Left to right (horizontal), or top to bottom."""
+
+    type: Literal["mirror"] = "mirror"
+    axis: Literal["horizontal", "vertical"] = "horizontal"
+
+
+class PadFilter(_Filter):
+    """Bars around the picture, which is in the middle: up to `aspect`, or to `width` × `height`."""
+
+    type: Literal["pad"] = "pad"
+    aspect: Annotated[str, Field(max_length=9), AfterValidator(_aspect)] | None = Field(
+        None, description="width:height, such as 16:9"
+    )
+    width: Annotated[int, Field(ge=16, le=MAX_SIDE, multiple_of=2)] | None = None
+    height: Annotated[int, Field(ge=16, le=MAX_SIDE, multiple_of=2)] | None = None
+    colour: ColourName = Field("#000000", description="#rrggbb, black, white or grey")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.width is None) != (self.height is None) or (self.aspect is None) == (self.width is None):
+            raise ValueError("give aspect, or width and height")
+        return self
+
+
+Level = Literal["light", "medium", "strong"]
+
+
+class DenoiseFilter(_Filter):
+    """Less noise and grain; detail goes with it the more the stronger. Strong is slow in software."""
+
+    type: Literal["denoise"] = "denoise"
+    level: Level = "medium"
+
+
+class SharpenFilter(_Filter):
+    """Edges with more contrast."""
+
+    type: Literal["sharpen"] = "sharpen"
+    level: Level = "medium"
+
+
+VideoFilter = Annotated[
+    CropFilter | RotateFilter | MirrorFilter | PadFilter | DenoiseFilter | SharpenFilter,
+    Field(discriminator="type"),
+]
+
+ORDER = ("crop", "rotate", "mirror", "denoise", "sharpen", "pad")
+"""How filters follow each other. Scaling, colours and the file's own rotation lie between crop and rotate."""
+REPEATABLE: tuple[str, ...] = ()
+"""What may be in a list more than once."""
+
+
+def _once_each(filters: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
+    names = [each.type for each in filters]
+    for name in dict.fromkeys(names):
+        if name not in REPEATABLE and names.count(name) > 1:
+            raise ValueError(f"{name} is in the list more than once")
+    return filters
+
+
+Filters = Annotated[tuple[VideoFilter, ...], Field(max_length=MAX_FILTERS), AfterValidator(_once_each)]
+
+
+def with_common(common: tuple[VideoFilter, ...], own: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
+    """A rung's filters and those of its ladder; of a kind that is in both, the rung's."""
+    named = {each.type for each in own if each.type not in REPEATABLE}
+    return (*(each for each in common if each.type not in named), *own)
+
+
+F = TypeVar("F", bound=_Filter)
+
+
+def asked(filters: Sequence[_Filter], kind: type[F]) -> F | None:
+    """The filter of this kind, which is there once at most."""
+    return next((each for each in filters if isinstance(each, kind)), None)
