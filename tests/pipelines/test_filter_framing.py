@@ -77,10 +77,11 @@ def test_a_crop_with_the_rotation_kept_shows_the_same_to_a_player(tmp_path: Path
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 def test_a_crop_of_a_deep_picture_keeps_its_depth_and_colours(tmp_path: Path, codec: str) -> None:
     source = clip(tmp_path / "clip.mkv", bits=10, codec="hevc")
-    crop = {"type": "crop", "width": 48, "height": 64, "x": 48, "y": 0}
+    # x265 of less than 64 columns spoils its memory
+    crop = {"type": "crop", "width": 64, "height": 64, "x": 32, "y": 0}
     output = made(source, tmp_path / "out", "mkv", filters=[crop], codec=codec)
     assert seen(output).bit_depth == (10 if codec == "hevc" else 8)
-    assert_same(first(output), corners(SIZE)[:, 48:])
+    assert_same(first(output), corners(SIZE)[:, 32:])
 
 
 def test_a_crop_without_a_place_is_in_the_middle(tmp_path: Path) -> None:
