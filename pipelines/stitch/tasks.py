@@ -89,7 +89,7 @@ def stitch(
     """PiecesDiffer: they do not go together, and the job is to be done in one."""
     watch = Stopwatch()
     with watch.stage("probe"):
-        source = probe(file, limits)
+        source = examine(spec, file, limits)
     with watch.stage("plan"):
         planned = plan(spec, source, device)
     on_plan(planned)
