@@ -17,8 +17,9 @@ from pipelines.devices import Capability, Device, HardwareApi
 from pipelines.discovery import Found
 from pipelines.hardware_encoders import LOOKS_AHEAD
 from pipelines.source import Facts
+from pipelines.speed_trial import SpeedCheck
 
-SCHEMA = 2
+SCHEMA = 3
 """Of what is measured: what an older one measured is measured again."""
 
 _DECODE = (
@@ -34,6 +35,9 @@ _DECODE = (
     ("vp8", 8, "yuv420p", "libvpx"),
 )
 _ENCODE = (("h264", 8), ("hevc", 8), ("hevc", 10), ("av1", 8), ("av1", 10), ("vp9", 8), ("mjpeg", 8))
+
+SPEED_CODECS = ("h264", "hevc", "vp9", "av1", "mpeg2video")
+"""Decoders whose speed is tried."""
 
 _SAME_BUT_FULL_RANGE = {"yuv420p": ("yuv420p", "yuvj420p"), "yuvj420p": ("yuvj420p", "yuv420p")}
 """FFmpeg's `yuvj` formats are the others with a wider range: a decoder does both or none."""
@@ -98,6 +102,29 @@ def _exists(encoder: str) -> bool:
     return True
 
 
+def speed_checks(results: Mapping[Check, CheckResult]) -> tuple[SpeedCheck, ...]:
+    """Of what was seen to work on a GPU, each codec once."""
+    working = [check for check, result in results.items() if result.works]
+    encoders = {
+        c.encoder: None for c in working if isinstance(c, EncodeCheck) and c.api == "vaapi" and c.bit_depth == 8
+    }
+    decoders = {c.codec: c.software_encoder for c in working if isinstance(c, DecodeCheck) and c.codec in SPEED_CODECS}
+    return (
+        *(SpeedCheck(stage="encode", coder=encoder) for encoder in encoders),
+        *(SpeedCheck(stage="decode", coder=codec, software_encoder=maker) for codec, maker in decoders.items()),
+    )
+
+
+def with_speeds(device: Device, results: Mapping[SpeedCheck, CheckResult]) -> Device:
+    """The device with what came of its trials."""
+    told = (
+        check.speed(result.pixels_per_second)
+        for check, result in results.items()
+        if result.works and result.pixels_per_second is not None
+    )
+    return device.model_copy(update={"speeds": tuple(told)})
+
+
 def unmeasured(found: Found, slots: int, support: Support) -> Device:
     """The device as long as nothing is known but that it is there."""
     return Device(
@@ -151,6 +178,8 @@ def described(check: Check) -> str:
             return f"encode with {check.encoder} ({check.bit_depth} bit{', looking ahead' * check.look_ahead})"
         case FilterCheck():
             return f"filter with {check.filter}"
+        case SpeedCheck():
+            return f"be timed: {check.stage} {check.coder}"
 
 
 def _is_codec(check: Any) -> bool:

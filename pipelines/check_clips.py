@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -53,13 +53,16 @@ def clip(
     size: tuple[int, int] = (WIDTH, HEIGHT),
     frames: int = FRAMES,
     options: dict[str, str] | None = None,
+    of: Iterable[VideoFrame] | None = None,
 ) -> io.BytesIO:
-    """A Matroska file of a software encoder."""
+    """A Matroska file of a software encoder; `of`: other pictures than stripes."""
     file = io.BytesIO()
     with av.open(file, "w", format="matroska") as container:
         stream: Any = container.add_stream(encoder, rate=RATE, options=_FASTEST.get(encoder, {}) | (options or {}))
         stream.width, stream.height, stream.pix_fmt = *size, pixel_format
-        for frame in (*pictures(pixel_format, size=size, frames=frames), None):
+        for number, frame in enumerate((*(of or pictures(pixel_format, size=size, frames=frames)), None)):
+            if frame is not None:
+                frame.pts, frame.time_base = number, Fraction(1, RATE)
             container.mux(stream.encode(frame))
     file.seek(0)
     return file

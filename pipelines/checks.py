@@ -23,6 +23,7 @@ from pipelines.devices import HardwareApi
 from pipelines.hardware_encoders import DRIVER_MODES
 from pipelines.library_log import MAX_REASON, constraints, library_log, reason
 from pipelines.source import Facts
+from pipelines.speed_trial import SpeedCheck, run_trial
 
 TINY = (8, 8)
 WIDE = (16384, 64)
@@ -63,7 +64,7 @@ class FilterCheck(Facts):
     filter: str
 
 
-Check = Annotated[OpenCheck | DecodeCheck | EncodeCheck | FilterCheck, Field(discriminator="kind")]
+Check = Annotated[OpenCheck | DecodeCheck | EncodeCheck | FilterCheck | SpeedCheck, Field(discriminator="kind")]
 
 
 class CheckResult(Facts):
@@ -75,6 +76,8 @@ class CheckResult(Facts):
     rate_controls: tuple[str, ...] = ()
     min_size: tuple[int, int] | None = None
     max_size: tuple[int, int] | None = None
+    pixels_per_second: float | None = None
+    """Of a trial of speed."""
 
 
 _FAILURES = (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError)
@@ -101,8 +104,8 @@ FILTERS: dict[FilterName, Steps] = {
 _DRIVER = re.compile(r"VAAPI driver: (.+?)\.?$", re.MULTILINE)
 
 
-def run_check(check: OpenCheck | DecodeCheck | EncodeCheck | FilterCheck, node: str) -> CheckResult:
-    """Does it on the GPU behind `node`; a refusal is a result like another."""
+def run_check(check: Check, node: str | None) -> CheckResult:
+    """Does it on the GPU behind `node`, or a trial of speed on the CPU (None); a refusal is a result like another."""
     with library_log() as log:
         try:
             return _RUNNERS[type(check)](check, node, log)
@@ -277,13 +280,18 @@ def _source(frame: VideoFrame) -> dict[str, str]:
     }
 
 
+def _speed(check: SpeedCheck, node: str | None, log: Callable[[], str]) -> CheckResult:
+    return CheckResult(works=True, pixels_per_second=run_trial(check, node))
+
+
 def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:MAX_REASON]
 
 
-_RUNNERS: dict[type[Any], Callable[[Any, str, Callable[[], str]], CheckResult]] = {
+_RUNNERS: dict[type[Any], Callable[[Any, Any, Callable[[], str]], CheckResult]] = {
     OpenCheck: _open,
     DecodeCheck: _decode,
     EncodeCheck: _encode,
     FilterCheck: _filter,
+    SpeedCheck: _speed,
 }

@@ -8,6 +8,7 @@ import av
 
 from pipelines.encoders import MAX_SIZES, MIN_SIDES, PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
 from pipelines.source import Facts
+from pipelines.speeds import Speed as CoderSpeed
 
 SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
 
@@ -62,6 +63,8 @@ class Device(Facts):
     """Why it can't be used, and what to do about it."""
     notes: tuple[str, ...] = ()
     """What is less than it could be."""
+    speeds: tuple[CoderSpeed, ...] = ()
+    """How fast it is, by a trial and by the attempts that it has run."""
 
     def encoder(self, name: str) -> Capability | None:
         """What the encoder called `name` can do here; None when there is none."""

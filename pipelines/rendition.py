@@ -14,6 +14,7 @@ from pipelines.framing import Framing
 from pipelines.packaging.layout import Packaging
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
+from pipelines.work import Estimate
 
 Placement = Literal["software", "hardware"]
 
@@ -177,4 +178,5 @@ class Plan(Facts):
     size_limit: SizeLimit | None = None
     refusals: tuple[Refusal, ...] = ()
     """In the order of preference; empty when everything is where it is best."""
+    estimate: Estimate | None = None
     warnings: tuple[Warning, ...] = ()

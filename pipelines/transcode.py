@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipelines.devices import Device, Verdict
+from pipelines.estimate import estimated
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.packaging.encryption import Cipher
@@ -18,6 +19,7 @@ from pipelines.run import run
 from pipelines.spec import FileJob
 from pipelines.survey import examine
 from pipelines.verify import verify
+from pipelines.work import Pace
 
 
 def transcode(
@@ -32,8 +34,11 @@ def transcode(
     on_progress: Callable[[Progress], None] | None = None,
     cancelled: threading.Event | None = None,
     cipher: Cipher | None = None,
+    pace: Pace = Pace(),  # noqa: B008 - frozen
 ) -> Result:
     """Probes, plans, runs and verifies. Files are written into `folder` under the plan's paths.
+
+    `pace` is what the plan's estimate goes by.
 
     `cipher` encrypts the ladders that ask for it.
     Any PipelineError of those steps; what `folder` then holds is worthless.
@@ -42,7 +47,7 @@ def transcode(
     with watch.stage("probe"):
         source = examine(spec, file, limits)
     with watch.stage("plan"):
-        planned = plan(spec, source, device, verdicts=verdicts)
+        planned = estimated(plan(spec, source, device, verdicts=verdicts), source, pace)
     if on_plan is not None:
         on_plan(planned)
     with watch.stage("run"):

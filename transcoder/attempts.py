@@ -38,6 +38,7 @@ from transcoder.receipts.notes import Hashing, Notes
 from transcoder.retry import STOPPED, RetryPolicy
 from transcoder.settings import Settings
 from transcoder.settlement import Cancelled, Completed, Failed, Good, Lost, Outcome, Ticket
+from transcoder.speeds import SpeedBook
 from transcoder.split import family
 from transcoder.split.rules import split_settings
 from transcoder.split.work import Splitter
@@ -228,8 +229,9 @@ def runner_for(
     guard: DeviceGuard,
     streams: StreamRunner,
     engine: Callable[[], Engine],
+    speeds: SpeedBook,
 ) -> AttemptRunner:
-    bench = Bench(storage, executor, attempt_settings(settings, retry))
+    bench = Bench(storage, executor, attempt_settings(settings, retry), speeds)
 
     def states() -> Sequence[DeviceState]:
         return engine().devices()

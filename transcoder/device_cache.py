@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pipelines.capabilities import SCHEMA, build
 from pipelines.devices import Device
 
-_MEASURED = ("driver", "capabilities", "filters", "notes")
+_MEASURED = ("driver", "capabilities", "filters", "notes", "speeds")
 
 logger = logging.getLogger(__name__)
 

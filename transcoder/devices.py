@@ -8,16 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines.capabilities import Support, checks, described, measured, support, unmeasured, unopened
+from pipelines.capabilities import (
+    Support,
+    checks,
+    described,
+    measured,
+    speed_checks,
+    support,
+    unmeasured,
+    unopened,
+    with_speeds,
+)
 from pipelines.checks import Check, CheckResult, OpenCheck
 from pipelines.devices import Device, software_device
 from pipelines.discovery import Found, find
 from pipelines.errors import PipelineError
+from pipelines.speed_trial import SOFTWARE_TRIALS, SpeedCheck
 from transcoder.device_cache import DeviceCache
 from transcoder.errors import Conflict, DeviceNotFound
 from transcoder.settings import Settings
@@ -29,6 +42,8 @@ CHECK_SECONDS = 30.0
 
 SLOTS_PER_ENGINE = 2
 MIN_SLOTS = 2
+
+SOFTWARE_ID = "software"
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +58,16 @@ class Tell(Protocol):
     """Is told when a device changes: `LocalEngine.set_device`."""
 
     def __call__(self, device: Device, *, measuring: bool) -> None: ...
+
+
+def cpu_name() -> str:
+    """What the machine's CPU is called, with how many of it may be used."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
+    return f"{next(names, 'CPU')} x{len(os.sched_getaffinity(0))}"
 
 
 def default_slots(found: Found, wanted: int | None) -> int:
@@ -67,6 +92,8 @@ class Devices:
     support: Support = field(default_factory=support)
     _entries: dict[str, _Entry] = field(default_factory=dict)
     _tell: Tell | None = None
+    _timed: bool = False
+    """Whether the CPU's speed is tried."""
     _wanted: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
     @classmethod
@@ -79,6 +106,7 @@ class Devices:
             can_try = device.problem is None
             devices._entries[device.id] = _Entry(device, measuring=can_try, measurable=can_try)
         devices._add_fixed((software_device(settings.software_slots),))
+        devices._timed = True
         return devices
 
     @classmethod
@@ -116,9 +144,32 @@ class Devices:
                 self._wanted.put_nowait(device_id)
 
     async def keep_measuring(self) -> None:
-        """Measures devices as they come, one at a time."""
+        """Measures devices as they come, one at a time; after the first ones how fast the CPU is."""
+        while not self._wanted.empty():
+            await self.measure(self._wanted.get_nowait())
+        await self.time_cpu()
         while True:
             await self.measure(await self._wanted.get())
+
+    async def time_cpu(self) -> None:
+        """Tries how fast the CPU is, unless that is known of it. It takes tasks meanwhile."""
+        entry = self._entries.get(SOFTWARE_ID)
+        if not self._timed or entry is None:
+            return
+        name = await asyncio.to_thread(cpu_name)
+        known = await asyncio.to_thread(self.cache.recall, entry.device, name)
+        if known is None:
+            known = with_speeds(entry.device, await self._trials(entry.device, SOFTWARE_TRIALS))
+            await asyncio.to_thread(self.cache.keep, known.model_copy(update={"driver": name}))
+        self._set(entry.device.model_copy(update={"speeds": known.speeds}), measuring=False)
+
+    async def _trials(self, device: Device, trials: Sequence[SpeedCheck]) -> dict[SpeedCheck, CheckResult]:
+        results = {}
+        for trial in trials:
+            results[trial] = await self._check(device, trial, CHECK_SECONDS)
+            if not results[trial].works:
+                logger.info("%s can't %s: %s", device.id, described(trial), results[trial].reason)
+        return results
 
     async def measure_all(self, *, anew: bool) -> None:
         """Measures what is not known, or everything `anew`, and returns when it is done."""
@@ -158,6 +209,7 @@ class Devices:
             if not results[check].works:
                 logger.info("%s does not %s: %s", device.id, described(check), results[check].reason)
         known = measured(device, opened.driver, results)
+        known = with_speeds(known, await self._trials(device, speed_checks(results)))
         known = known.model_copy(update={"notes": (*known.notes, *broken)})
         if known.problem is None:
             await asyncio.to_thread(self.cache.keep, known)
@@ -200,7 +252,6 @@ class Devices:
             return CheckResult(works=False, reason=f"{error.code}: {error.message}")
 
     async def _run(self, device: Device, check: Check, seconds: float) -> CheckResult:
-        assert device.path is not None
         payload = {"check": check.model_dump(mode="json"), "node": device.path}
         task = ChildTask(op="check", payload=payload, deadline_seconds=seconds, gpu=device.path)
         return CheckResult.model_validate(await self.runner.execute(task))

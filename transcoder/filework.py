@@ -25,6 +25,7 @@ from transcoder.receipts.notes import Hashing, Notes
 from transcoder.retry import RetryPolicy
 from transcoder.settings import Settings
 from transcoder.settlement import Completed
+from transcoder.speeds import SpeedBook
 from transcoder.stopping import unless_stopped
 from transcoder.storage import PublishedFile, Storage
 from transcoder.watch import ChildEvent, ChildTask, Op
@@ -90,6 +91,7 @@ class Bench:
     storage: Storage
     executor: Executor
     settings: AttemptSettings
+    speeds: SpeedBook
 
     async def whole(self, work: Work, way: str | None = None) -> Completed:
         """The job in one. `way`: why, where that is to be said."""
@@ -111,6 +113,7 @@ class Bench:
                     "limits": settings.limits.model_dump(mode="json"),
                     "device": claim.device.model_dump(mode="json"),
                     "verdicts": [verdict.model_dump(mode="json") for verdict in course.verdicts],
+                    "pace": self.speeds.pace(claim.device).model_dump(mode="json"),
                     **(more or {}),
                 },
                 deadline_seconds=work.remaining_seconds,
@@ -136,6 +139,8 @@ class Bench:
             published = await self.storage.publish(
                 work.claim.job_id, work.claim.attempt, work.folder, paths, stopped=work.stop.requested.is_set
             )
+        if not joined:
+            await self.speeds.learn(work.claim.device.id, work.live.plan, result)
         receipt = work.notes.receipt(work.live.plan, result, published, work.source, sha256)
         return Completed(_outputs(result, published), result.warnings, receipt, way, joined)
 

@@ -15,6 +15,7 @@ from pipelines.limits import Limits
 from pipelines.rendition import Plan, Refusal
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
+from pipelines.work import Pace
 from transcoder.errors import NoDevice
 from transcoder.executor import Executor
 from transcoder.inputs import Inputs
@@ -41,7 +42,12 @@ class Inspector:
             return SourceInfo.model_validate(await self._execute("probe", payload))
 
     async def plan(
-        self, spec: FileJob, tenant: str, devices: Sequence[Device], verdicts: Callable[[str], Sequence[Verdict]]
+        self,
+        spec: FileJob,
+        tenant: str,
+        devices: Sequence[Device],
+        verdicts: Callable[[str], Sequence[Verdict]],
+        pace: Callable[[Device], Pace],
     ) -> Plan:
         """The plan for the first of `devices` that has something to do; it has the refusals of those before.
 
@@ -53,6 +59,7 @@ class Inspector:
                 asked = {
                     "spec": spec.model_dump(mode="json"),
                     "device": device.model_dump(mode="json", include=set(Device.model_fields)),
+                    "pace": pace(device).model_dump(mode="json"),
                     "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts(device.id)],
                 }
                 try:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from pipelines.canary import Canary, fly
 from pipelines.checks import Check, run_check
 from pipelines.devices import Device, Verdict
+from pipelines.estimate import estimated
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.live.link import Bridge
@@ -25,6 +26,7 @@ from pipelines.stitch.tasks import CutRules, cut, encode_piece, stitch
 from pipelines.stream_spec import StreamJob
 from pipelines.survey import examine
 from pipelines.transcode import transcode
+from pipelines.work import Pace
 from transcoder import loopback
 from transcoder.aes import encrypt_cbc
 from transcoder.child import Emit, Op
@@ -51,6 +53,7 @@ class PlanPayload(Payload):
     device: Device
     verdicts: tuple[Verdict, ...] = ()
     """What is not to be tried on the device."""
+    pace: Pace = Pace()
 
 
 class RunPayload(PlanPayload):
@@ -73,7 +76,8 @@ class CheckPayload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     check: Check
-    node: str
+    node: str | None
+    """What a GPU is opened by; None for the CPU."""
 
 
 class CanaryPayload(BaseModel):
@@ -101,8 +105,9 @@ def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = PlanPayload.model_validate(payload)
-    made = plan(task.spec, examine(task.spec, task.file, task.limits), task.device, verdicts=task.verdicts)
-    return made.model_dump(mode="json")
+    source = examine(task.spec, task.file, task.limits)
+    made = plan(task.spec, source, task.device, verdicts=task.verdicts)
+    return estimated(made, source, task.pace).model_dump(mode="json")
 
 
 def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -119,6 +124,7 @@ def _transcoded(task: RunPayload, emit: Emit) -> dict[str, Any]:
         verdicts=task.verdicts,
         limits=task.limits,
         cipher=encrypt_cbc,
+        pace=task.pace,
         **_telling(emit),
     )
     return result.model_dump(mode="json")

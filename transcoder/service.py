@@ -45,16 +45,15 @@ from transcoder.retry import RetryPolicy
 from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
 from transcoder.sink import UploadSink
+from transcoder.speeds import SpeedBook
 from transcoder.storage import Storage
-from transcoder.store import Added, Idempotency, JobStore, NewJob, Page
+from transcoder.store import JOBS_AT_ONCE, Added, Idempotency, JobStore, NewJob, Page
 from transcoder.streams.desk import desk_for
 from transcoder.supervise import Supervisor
 from transcoder.sweep import Sweeper
 from transcoder.uploads import UploadStore
 from transcoder.webhooks.courier import courier_for
 from transcoder.webhooks.deliveries import DeliveryStore
-
-JOBS_AT_ONCE = 200
 
 logger = logging.getLogger(__name__)
 
@@ -125,10 +124,11 @@ class Service:
             self.database,
             lambda: self._engine,
         )
+        self._speeds = SpeedBook(self.database, lambda: self._engine.devices())
         self.streams = desk_for(settings, self.database, self.store, self.storage, self.supervisor)
         self._runner = runner_for(
             *(settings, self._retry, self.database, self.storage, self._inputs, self.supervisor, self.events),
-            *(self._board, self._news, self._guard, self.streams.runner, lambda: self._engine),
+            *(self._board, self._news, self._guard, self.streams.runner, lambda: self._engine, self._speeds),
         )
         self._sweeper = Sweeper(
             self.storage, self.store, self.uploads, settings.upload_ttl_seconds, settings.job_ttl_seconds
@@ -153,7 +153,7 @@ class Service:
             await self._devices.start(self._engine.set_device)
             once = (self._sweeper.keep_sweeping, self.courier.keep_delivering, self.resumable.keep_expiring)
             here = (self._board.keep_saving, self._devices.keep_measuring, self._load.keep_looking)
-            for work in (*here, *self._duties, *self._site.shared(once)):
+            for work in (*here, self._speeds.keep_reading, *self._duties, *self._site.shared(once)):
                 scope.push_async_callback(_end, asyncio.ensure_future(work()))
             await self._engine.start()
             scope.push_async_callback(self._guard.close)
@@ -265,7 +265,7 @@ class Service:
         resolved = resolve(spec, self.presets)
         ready = tuple(state for state in self._usable() if state.state != "measuring")
         able = in_order(spec.device, ready)
-        return await self._inspector.plan(resolved, tenant, able, self._guard.verdicts)
+        return await self._inspector.plan(resolved, tenant, able, self._guard.verdicts, self._speeds.pace)
 
     async def put_queue(self, name: str, settings: QueueSettings) -> tuple[QueueState, bool]:
         """The queue, and whether it is new. It holds from the next free slot on."""
@@ -278,7 +278,7 @@ class Service:
         return tuple(state for state in self._engine.devices() if state.state != "unusable")
 
     def devices(self) -> tuple[DeviceState, ...]:
-        return tuple(map(self._load.told, self._engine.devices()))
+        return tuple(self._speeds.told(self._load.told(state)) for state in self._engine.devices())
 
     async def update_device(self, device_id: str, *, slots: int | None, draining: bool | None) -> DeviceState:
         """Until the service stops; fewer slots stop nothing that runs."""

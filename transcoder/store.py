@@ -27,6 +27,9 @@ from transcoder.webhooks import outbox
 
 __all__ = ["Added", "Idempotency", "JobStore", "NewJob", "Page"]
 
+JOBS_AT_ONCE = 200
+"""Most that are added in one transaction."""
+
 T = TypeVar("T")
 
 _CURSOR = re.compile(rf"j-({ID_PATTERN.pattern})")

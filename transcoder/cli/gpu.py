@@ -12,12 +12,14 @@ from pathlib import Path
 
 from pipelines.devices import Device
 from pipelines.errors import DeviceUnsuitable, PipelineError
+from pipelines.estimate import estimated
 from pipelines.input import LocalFile
 from pipelines.plan import plan
 from pipelines.rendition import Plan, Refusal
 from pipelines.result import Progress, Result
 from pipelines.source import SourceInfo
 from pipelines.spec import DevicePolicy, FileJob
+from pipelines.work import Pace
 from transcoder.cli.failures import CommandError
 from transcoder.cli.local import Way
 from transcoder.cli.screen import ProgressView, say
@@ -87,7 +89,10 @@ class Gpus:
                     raise
                 refusals += map(Refusal.model_validate, unsuitable.facts.get("refusals", ()))
             else:
-                return made.model_copy(update={"refusals": (*refusals, *made.refusals)})
+                cpu = next((each.speeds for each in self.devices if each.kind == "software"), ())
+                pace = Pace(cpu=cpu, gpu=() if device.kind == "software" else device.speeds)
+                told = made.model_copy(update={"refusals": (*refusals, *made.refusals)})
+                return estimated(told, source, pace)
         raise _no_device(spec.device, self.devices)
 
     async def transcode(
@@ -179,6 +184,7 @@ async def opened(settings: Settings, view: ProgressView) -> AsyncGenerator[Gpus,
         found = Devices.found(settings, supervisor)
         view.note("looking at GPUs")
         await found.measure_all(anew=False)
+        await found.time_cpu()
         yield Gpus(found.all, supervisor, settings, view)
 
 

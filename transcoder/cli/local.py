@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipelines.result import Result
     from pipelines.source import SourceInfo
     from pipelines.spec import FileJob
+    from pipelines.speeds import Speed
     from transcoder.jobs import Attempt
     from transcoder.settings import Settings
 
@@ -174,17 +175,31 @@ class Engine:
 
     def plan(self, spec: FileJob, source: SourceInfo) -> Plan:
         """For the device that `transcode` would begin with, or the next that has something to do."""
+        from pipelines.estimate import estimated
         from pipelines.plan import plan
+        from pipelines.work import Pace
         from transcoder.cli.gpu import opened, wants_gpu
 
         if not wants_gpu(spec.device, self.settings):
-            return plan(spec, source, self.cpu)
+            return estimated(plan(spec, source, self.cpu), source, Pace(cpu=self._cpu_speeds()))
 
         async def planned() -> Plan:
             async with opened(self.settings, self.view) as gpus:
                 return gpus.plan(spec, source)
 
         return asyncio.run(planned())
+
+    def _cpu_speeds(self) -> tuple[Speed, ...]:
+        """As a service has measured them in the data folder; else by a moment's trial."""
+        from pipelines.speed_trial import SOFTWARE_TRIALS, run_trial
+        from transcoder.device_cache import DeviceCache
+        from transcoder.devices import cpu_name
+
+        cache = DeviceCache(self.settings.data_dir / "devices.json")
+        known = cache.recall(self.cpu, cpu_name())
+        if known is not None:
+            return known.speeds
+        return tuple(trial.speed(run_trial(trial, None)) for trial in SOFTWARE_TRIALS)
 
     def open(self, source: str, scratch: Path, stop: threading.Event) -> LocalFile:
         """The input as a local file; URLs are fetched into `scratch` first."""

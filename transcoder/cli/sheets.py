@@ -14,6 +14,7 @@ from pipelines.rendition import (
     VideoRendition,
 )
 from pipelines.source import AudioInfo, SourceInfo, SubtitleInfo, Track, VideoInfo
+from pipelines.work import Estimate
 from transcoder.cli.screen import out, show_warnings, table
 from transcoder.cli.values import format_bitrate, format_bytes, format_seconds
 
@@ -106,7 +107,19 @@ def show_plan(plan: Plan) -> None:
             ((str(r.stream), *_made(r), r.reason) for r in output.renditions),
             title=f"{output.path} ({output.type})",
         )
+    if plan.estimate is not None:
+        show_estimate(plan.estimate)
     show_warnings(plan.warnings)
+
+
+def show_estimate(estimate: Estimate) -> None:
+    """What it is expected to take, and how that is known."""
+    console = out()
+    speed = "–" if estimate.speed is None else f"{estimate.speed:.3g} × real time"
+    told = (speed, format_seconds(estimate.seconds), format_bytes(estimate.size_bytes))
+    console.print(f"expected: {', '.join(told)}", markup=False)
+    for reason in estimate.because:
+        console.print(f"  {reason}", markup=False)
 
 
 def _made(rendition: RenditionPlan) -> tuple[str, str]:

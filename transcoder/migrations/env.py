@@ -6,6 +6,7 @@ from alembic import context
 
 from transcoder.auth.tables import api_keys
 from transcoder.receipts import tables as _receipts  # noqa: F401 - so that they are known
+from transcoder.speeds import speeds_table as _speeds  # noqa: F401 - likewise
 from transcoder.split import tables as _pieces  # noqa: F401 - likewise
 
 context.configure(
