@@ -20,10 +20,11 @@ CARRIED: dict[str, Codecs] = {
     "mp4": (("h264", "hevc", "av1", "vp9"), ("aac", "opus", "flac", "mp3")),
     "mkv": (("h264", "hevc", "av1", "vp9"), ("aac", "opus", "flac", "mp3")),
     "flv": (("h264",), ("aac", "mp3")),
+    "rtp": (("h264",), ("aac",)),
 }
 """What live containers carry and players accept there; the first of each is the default."""
 
-PUSH_CONTAINERS = {"rtmp": "flv", "rtmps": "flv", "udp": "ts", "srt": "ts"}
+PUSH_CONTAINERS = {"rtmp": "flv", "rtmps": "flv", "rtsp": "rtp", "rtsps": "rtp", "udp": "ts", "srt": "ts"}
 """Schemes that are pushed to, and what is sent there."""
 
 
@@ -175,7 +176,7 @@ class PushOutput(_Encoded):
     """Sent on to another server."""
 
     type: Literal["push"] = "push"
-    url: str = Field(max_length=8192, description="rtmp, rtmps, udp or srt")
+    url: str = Field(max_length=8192, description="rtmp, rtmps, rtsp, rtsps, udp or srt")
     video: LiveVideo = LiveRung()
     gop_seconds: float = Field(2.0, ge=0.5, le=10)
     on_failure: Literal["reconnect", "drop"] = Field(

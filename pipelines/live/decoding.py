@@ -49,6 +49,9 @@ class Source:
 class Decoder(Worker):
     """A queue of packets and the thread that takes them. `put` never waits."""
 
+    batch = 1
+    """How many packets wake the thread; fewer wait for a moment."""
+
     def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
         super().__init__(name)
         self.corrupt = self.skipped = 0
@@ -65,7 +68,8 @@ class Decoder(Worker):
                 self.skipped += 1
                 return
             self._queue.append((source, packet))
-            self._changed.notify()
+            if len(self._queue) >= self.batch:
+                self._changed.notify()
 
     def drain(self, source: Source, seconds: float) -> None:
         """The connection has ended: what its decoder still holds comes out, within that time."""
@@ -171,6 +175,9 @@ class VideoDecoder(Decoder):
 
 class AudioDecoder(Decoder):
     """Hands sound to its encoders; and silence, where the picture goes on without sound."""
+
+    batch = 4
+    """A packet of sound is some 20 ms, and less work than waking a thread. Pictures take longer on their way."""
 
     def __init__(
         self,

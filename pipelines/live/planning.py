@@ -22,7 +22,7 @@ from pipelines.stream_spec import CARRIED, LiveOutput, PushOutput, RecordOutput,
 
 R = TypeVar("R", VideoRendition, AudioRendition)
 
-PLANNED_AS = {"fmp4": "mp4", "flv": "mp4"}
+PLANNED_AS = {"fmp4": "mp4", "flv": "mp4", "rtp": "mp4"}
 """Containers of files whose rules live ones follow; others have their own name."""
 
 PROMPT: dict[str, dict[str, str]] = {

@@ -1,10 +1,11 @@
-"""Sending on: FLV, which the service takes to RTMP servers, and transport streams. Servers may go and come back."""
+"""Sending on: FLV for servers of RTMP, RTP for those of RTSP, and transport streams. Servers may go and come back."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterable
+from fractions import Fraction
 
 import av
 
@@ -12,6 +13,7 @@ from pipelines.errors import PipelineError
 from pipelines.live.backoff import Backoff
 from pipelines.live.link import ByteWriter, Connection, Link
 from pipelines.live.remux import Mux
+from pipelines.live.rtp import RtpMux
 from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
 from pipelines.stream_spec import PushOutput
@@ -28,6 +30,8 @@ OPTIONS: dict[str, dict[str, str]] = {
 
 class Pusher(Queued):
     """Waits for its tracks and a keyframe, connects, sends; begins again when that fails, as its policy allows."""
+
+    prompt = True
 
     def __init__(self, output: PushOutput, tracks: Iterable[str], leader: str, link: Link) -> None:
         super().__init__(str(output.name), output.type, frozenset(tracks), leader)
@@ -112,6 +116,12 @@ class Pusher(Queued):
             sending.close()
 
 
+def _mux(writer: ByteWriter, container: str, tracks: list[Track], start: Fraction) -> Mux | RtpMux:
+    if container == "rtp":
+        return RtpMux(writer, tracks, start)
+    return Mux(writer, container, tracks, options=OPTIONS[container], start=start)
+
+
 class _Sending:
     """One connection to a server."""
 
@@ -119,7 +129,7 @@ class _Sending:
         self._connection = connection
         self._writer = ByteWriter(connection, SEND_SECONDS)
         try:
-            self._mux = Mux(self._writer, container, tracks, options=OPTIONS[container], start=first.time)
+            self._mux = _mux(self._writer, container, tracks, first.time)
             self._mux.open()
         except BaseException:
             connection.close()

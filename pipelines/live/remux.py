@@ -21,7 +21,7 @@ SEGMENT_OPTIONS: dict[str, dict[str, str]] = {
     "fmp4": {"movflags": FRAGMENT_FLAGS, "use_editlist": "0", "avoid_negative_ts": "disabled"},
     "ts": {"mpegts_copyts": "1", "avoid_negative_ts": "disabled", "pat_period": "3600", "sdt_period": "3600"},
 }
-MUXERS = {"fmp4": "mp4", "ts": "mpegts", "mp4": "mp4", "mkv": "matroska", "flv": "flv"}
+MUXERS = {"fmp4": "mp4", "ts": "mpegts", "mp4": "mp4", "mkv": "matroska", "flv": "flv", "rtp": "rtp"}
 
 _PACKET_BYTES, _SYNC = 188, 0x47
 

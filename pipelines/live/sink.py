@@ -15,6 +15,9 @@ from pipelines.live.worker import Worker
 State = Literal["waiting", "live", "retrying", "failed", "ended"]
 MAX_QUEUED_BYTES = 64 << 20
 MAX_QUEUED_SECONDS = Fraction(12)
+BATCH_PIECES = 8
+BATCH_SECONDS = 0.2
+"""What need not be written at once is taken in batches of about this: waking a thread costs more than the piece."""
 
 
 @dataclass
@@ -51,6 +54,9 @@ class Sink(Protocol):
 class Queued(Worker):
     """A sink's queue and thread. Subclasses write; what they raise ends the sink, and no other."""
 
+    prompt = False
+    """Each piece is wanted as soon as it comes; else a leading keyframe is, which ends what was before."""
+
     def __init__(self, name: str, kind: str, tracks: frozenset[str], leader: str) -> None:
         super().__init__(f"output {name}")
         self.standing = Standing(name, kind)
@@ -83,7 +89,8 @@ class Queued(Worker):
                 self._broken = False
             self._queue.append(piece)
             self._bytes += len(piece.unit.data)
-            self._changed.notify()
+            if self.prompt or leads or len(self._queue) >= BATCH_PIECES:
+                self._changed.notify()
 
     def _is_full(self, piece: Piece) -> bool:
         return self._bytes > MAX_QUEUED_BYTES or (
@@ -96,22 +103,16 @@ class Queued(Worker):
         self._queue.clear()
         self._bytes = 0
 
-    def _get(self, seconds: float | None = None) -> Piece | None:
-        """The next piece; None at the end, or when none came in that time (`ending` tells)."""
+    def _get(self) -> Piece | None:
+        """The next piece; None at the end."""
         with self._changed:
             while not self._queue and not self._finishing:
-                if not self._changed.wait(seconds) and seconds is not None:
-                    return None
+                self._changed.wait(None if self.prompt else BATCH_SECONDS)
             if not self._queue:
                 return None
             piece = self._queue.popleft()
             self._bytes -= len(piece.unit.data)
             return piece
-
-    @property
-    def ending(self) -> bool:
-        with self._changed:
-            return self._finishing and not self._queue
 
     def _work(self) -> None:
         try:

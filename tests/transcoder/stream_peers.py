@@ -46,6 +46,38 @@ print("ready", flush=True)
 GLib.MainLoop().run()
 """
 
+RTSP_RECORDER = """
+import sys, gi
+gi.require_version("GstRtsp", "1.0")
+gi.require_version("GstRtspServer", "1.0")
+from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
+Gst.init(None)
+port, target, password = sys.argv[1:]
+server = GstRtspServer.RTSPServer()
+server.set_address("127.0.0.1")
+server.set_service(port)
+auth = GstRtspServer.RTSPAuth()
+auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
+token = GstRtspServer.RTSPToken()
+token.set_string("media.factory.role", "publisher")
+auth.add_digest("admin", password, token)
+server.set_auth(auth)
+recorder = GstRtspServer.RTSPMediaFactory()
+recorder.set_transport_mode(GstRtspServer.RTSPTransportMode.RECORD)
+rights = GstRtspServer.RTSPPermissions()
+for right in ("media.factory.access", "media.factory.construct"):
+    rights.add_permission_for_role("publisher", right, True)
+recorder.set_permissions(rights)
+recorder.set_launch(
+    "( rtph264depay name=depay0 ! h264parse ! queue ! mux. rtpmp4gdepay name=depay1 ! aacparse ! queue ! mux. "
+    f"matroskamux name=mux streamable=true ! filesink location={target} sync=false async=false )"
+)
+server.get_mount_points().add_factory("/in", recorder)
+server.attach(None)
+print("ready", flush=True)
+GLib.MainLoop().run()
+"""
+
 NGINX = """load_module {module};
 daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1; {user}
 events {{ worker_connections 64; }}
@@ -118,13 +150,26 @@ def publisher(url: str, muxer: str, *more: str) -> Iterator[subprocess.Popen[byt
 @contextmanager
 def rtsp_camera() -> Iterator[str]:
     """The URL of a camera."""
+    need_gstreamer()
+    port = free_port()
+    with running(SYSTEM_PYTHON, "-c", RTSP_SERVER, str(port), ready=b"ready"):
+        yield f"rtsp://127.0.0.1:{port}/cam"
+
+
+@contextmanager
+def rtsp_recorder(target: Path, password: str) -> Iterator[str]:
+    """The URL of a server that records what `admin` publishes, once its digest is right."""
+    need_gstreamer()
+    port = free_port()
+    with running(SYSTEM_PYTHON, "-c", RTSP_RECORDER, str(port), str(target), password, ready=b"ready"):
+        yield f"rtsp://127.0.0.1:{port}/in"
+
+
+def need_gstreamer() -> None:
     script = "import gi; gi.require_version('GstRtspServer', '1.0'); from gi.repository import GstRtspServer"
     command = [SYSTEM_PYTHON, "-c", script]
     there = Path(SYSTEM_PYTHON).exists() and subprocess.run(command, check=False, capture_output=True).returncode == 0
     need(there, "an RTSP server (Debian: gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-ugly)")
-    port = free_port()
-    with running(SYSTEM_PYTHON, "-c", RTSP_SERVER, str(port), ready=b"ready"):
-        yield f"rtsp://127.0.0.1:{port}/cam"
 
 
 @contextmanager

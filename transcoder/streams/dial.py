@@ -26,6 +26,7 @@ from transcoder.streams.datagrams import bind_datagrams, receive, send_datagrams
 from transcoder.streams.hls_pull import HLS_TYPES, pull
 from transcoder.streams.relay import Handover, exchange, pair, pour
 from transcoder.streams.rtmp.client import Publisher
+from transcoder.streams.rtsp_push import RtspPublisher
 from transcoder.streams.srt import srt_connection
 from transcoder.streams.urls import TLS, StreamUrl
 
@@ -86,22 +87,14 @@ class Dialer:
     async def _server(self, url: StreamUrl, name: str) -> Handover:
         """RTSP or RTMP, which the process speaks itself; TLS is spoken here."""
         kind = url.scheme.removesuffix("s")
-        sock = await self.tcp(url)
         options = {}
         if kind == "rtmp":
             app = url.path.strip("/").rpartition("/")[0]
             options = {**RTMP_OPTIONS, "rtmp_tcurl": f"{url.scheme}://{url.authority}/{app}"}
         told = f"{kind}://{url.login}{HOST}{url.path}"
         if url.scheme not in TLS:
-            return Handover(sock, kind, told, options=options)
-        try:
-            async with asyncio.timeout(self.connect_seconds):
-                reader, writer = await asyncio.open_connection(
-                    sock=sock, ssl=self.ssl_context or ssl.create_default_context(), server_hostname=url.host
-                )
-        except (OSError, TimeoutError) as error:
-            sock.close()
-            raise ConnectFailed(f"no TLS with {url.host}: {error}", stage="fetch") from None
+            return Handover(await self.tcp(url), kind, told, options=options)
+        _, reader, writer = await self._streams(url)
         ours, theirs = pair()
         return Handover(theirs, kind, told, options=options, work=lambda: exchange(reader, writer, ours))
 
@@ -109,13 +102,10 @@ class Dialer:
         """RTMP, spoken here: what the process writes is FLV."""
         if url.login:
             raise ConnectFailed("RTMP with a user name is not spoken here; servers take a stream key", stage="fetch")
-        sock = await self.tcp(url)
+        sock, reader, writer = await self._streams(url)
+        publisher = Publisher(reader, writer)
         try:
             async with asyncio.timeout(self.connect_seconds):
-                tls = (self.ssl_context or ssl.create_default_context()) if url.scheme in TLS else None
-                host = url.host if tls is not None else None
-                reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host)
-                publisher = Publisher(reader, writer)
                 await publisher.greet(url)
         except TimeoutError:
             sock.close()
@@ -125,6 +115,29 @@ class Dialer:
             raise
         ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))
+
+    async def _record(self, url: StreamUrl, name: str) -> Handover:
+        """RTSP, spoken here: what the process writes is RTP, with what describes it in front."""
+        _, reader, writer = await self._streams(url)
+        ours, theirs = pair()
+        publisher = RtspPublisher(reader, writer, url)
+        return Handover(theirs, work=lambda: publisher.send(ours))
+
+    async def _streams(self, url: StreamUrl) -> tuple[socket.socket, asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection, with TLS where the scheme says so."""
+        sock = await self.tcp(url)
+        tls = (self.ssl_context or ssl.create_default_context()) if url.scheme in TLS else None
+        try:
+            async with asyncio.timeout(self.connect_seconds):
+                host = url.host if tls is not None else None
+                reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host)
+        except (OSError, TimeoutError) as error:
+            sock.close()
+            raise ConnectFailed(f"no TLS with {url.host}: {error}", stage="fetch") from None
+        except BaseException:
+            sock.close()
+            raise
+        return sock, reader, writer
 
     async def _http(self, url: StreamUrl, name: str) -> Handover:
         """The body as it comes; of a playlist, the bodies of its segments."""
@@ -203,6 +216,7 @@ _IN: dict[str, _Way] = {
 }
 _OUT: dict[str, _Way] = {
     **dict.fromkeys(("rtmp", "rtmps"), Dialer._publish),
+    **dict.fromkeys(("rtsp", "rtsps"), Dialer._record),
     "udp": Dialer._send_datagrams,
     "srt": Dialer._send_srt,
 }

@@ -42,6 +42,8 @@ class Feed:
 
     clips: list[Clip]
     connects: int = 0
+    began: float = 0.0
+    """When the newest clip began to be sent, by the monotonic clock."""
     outputs: dict[str, Callable[[], Connection]] = field(default_factory=dict)
 
     def connect(self, name: str, cancelled: threading.Event) -> Connection:
@@ -51,6 +53,7 @@ class Feed:
         if self.connects > len(self.clips):
             raise ConnectFailed("nobody is there", stage="open")
         reading, writing = os.pipe()
+        self.began = time.monotonic()
         threading.Thread(target=_send, args=(self.clips[self.connects - 1], writing), daemon=True).start()
         return Connection(reading, format="mpegts")
 
