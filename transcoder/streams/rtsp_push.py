@@ -171,7 +171,7 @@ async def _described(source: asyncio.StreamReader) -> bytes:
 
 def _chosen(challenges: list[str]) -> tuple[str, dict[str, str]]:
     """Digest where the server offers it."""
-    offered = {}
+    offered: dict[str, dict[str, str]] = {}
     for challenge in challenges:
         scheme, _, rest = challenge.partition(" ")
         values = {name.lower(): quoted or plain for name, quoted, plain in _CHALLENGE.findall(rest)}
