@@ -15,7 +15,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY pipelines pipelines
 COPY transcoder transcoder
-RUN /opt/transcoder/bin/pip install --no-cache-dir '.[cluster]' \
+RUN /opt/transcoder/bin/pip install --no-cache-dir '.[cluster,s3]' \
     && /opt/transcoder/bin/pip uninstall -y setuptools \
     && find /opt/transcoder -type d -name tests -prune -exec rm -rf {} +
 

@@ -85,6 +85,8 @@ class AttemptRunner:
             await self._note(claim, f"{_called(claim)} {_described(outcome)}")
             if claim.kind != "stream":
                 outcome = await self.courses.end(claim, course, outcome, live.plan)
+            # before another attempt can begin, and write into it
+            await self.storage.keep_log(claim.job_id, claim.attempt)
             status = await self._settle(claim, course, outcome, live, stop)
             if status is None:
                 # another attempt has the task now: what this one published is nobody's
@@ -127,7 +129,7 @@ class AttemptRunner:
             failure = ErrorInfo.model_validate(error.to_json())
         except ServiceError as error:
             failure = ErrorInfo(
-                code=error.code, message=error.message, stage="fetch", retryable=error.retryable, facts=error.facts
+                code=error.code, message=error.message, stage=error.stage, retryable=error.retryable, facts=error.facts
             )
         except ValidationError as error:
             failure = ErrorInfo(code="internal", message=f"the stored job or its result is not understood: {error}")

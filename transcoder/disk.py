@@ -75,6 +75,15 @@ def remove(path: Path) -> None:
         logger.warning("%s can't be removed", path, exc_info=True)
 
 
+def remove_empty(folder: Path) -> None:
+    """Deletes a folder that has nothing in it."""
+    try:
+        folder.rmdir()
+    except OSError:
+        # something is in it, or it is gone
+        return
+
+
 def check_room(folder: Path, min_free_bytes: int | None) -> None:
     """OSError(ENOSPC) when the disk has less free; None: less than 1 % of it, or 1 GiB where that is less."""
     facts = os.statvfs(folder)

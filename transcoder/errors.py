@@ -27,6 +27,9 @@ ServiceError
 ├── TooManyUploads        limit_uploads         429  of a tenant, at once
 ├── TenantStorageFull     limit_storage         507  of a tenant
 └── ServiceUnavailable    service_unavailable   503
+    ├── StorageUnavailable storage_unavailable       the bucket does not answer
+    ├── StorageRefused    storage_refused            the bucket is not there, or its keys do not fit
+    ├── StorageDamaged    storage_damaged            the bucket has other bytes than were stored
     ├── AlreadyRunning    already_running            another service owns the data folder
     └── SandboxMissing    sandbox_missing            children can't be confined, and have to be
 
@@ -52,6 +55,8 @@ class ServiceError(Exception):
         self.message = message
         self.retryable = retryable
         """Whether an attempt that fails with this may be tried again."""
+        self.stage = "fetch"
+        """Of the attempt, where it happens in one."""
         self.facts = facts
 
 
@@ -184,6 +189,19 @@ class TenantStorageFull(ServiceError):
 class ServiceUnavailable(ServiceError):
     code = "service_unavailable"
     http_status = 503
+
+
+class StorageUnavailable(ServiceUnavailable):
+    code = "storage_unavailable"
+    http_headers = {"Retry-After": "5"}
+
+
+class StorageRefused(ServiceUnavailable):
+    code = "storage_refused"
+
+
+class StorageDamaged(ServiceUnavailable):
+    code = "storage_damaged"
 
 
 class AlreadyRunning(ServiceUnavailable):

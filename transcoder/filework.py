@@ -16,6 +16,7 @@ from pipelines.spec import FileJob
 from transcoder.admission import Claim
 from transcoder.content_types import content_type
 from transcoder.course import Course
+from transcoder.depot import PublishedFile
 from transcoder.engine import Stop
 from transcoder.executor import Executor
 from transcoder.inputs import LocalInput
@@ -27,7 +28,7 @@ from transcoder.settings import Settings
 from transcoder.settlement import Completed
 from transcoder.speeds import SpeedBook
 from transcoder.stopping import unless_stopped
-from transcoder.storage import PublishedFile, Storage
+from transcoder.storage import Storage
 from transcoder.watch import ChildEvent, ChildTask, Op
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pipelines.errors import DeadlineExceeded
 from pipelines.spec import Input
 from transcoder.addresses import Network, parse_url
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
@@ -75,19 +76,25 @@ class Inputs:
             )
             return LocalInput(fetched.path, fetched.name)
         if source.upload is not None:
-            return await self._upload(source.upload, tenant)
+            return await self._upload(source.upload, tenant, scratch, total_seconds)
         assert source.path is not None
         path = await asyncio.to_thread(locate, source.path, self.media_roots)
         return LocalInput(path, path.name)
 
-    async def _upload(self, upload_id: str, tenant: str) -> LocalInput:
+    async def _upload(self, upload_id: str, tenant: str, scratch: Path, total_seconds: float) -> LocalInput:
         try:
             upload = await self.uploads.get(upload_id, tenant)
         except UploadNotFound:
             raise InputUploadNotFound("there is no such upload", upload=upload_id) from None
-        path = self.storage.upload_path(upload.id)
-        if not await asyncio.to_thread(path.is_file):
-            raise InputNotFound("the upload's file is gone", upload=upload_id)
+        try:
+            async with asyncio.timeout(total_seconds) as total:
+                path = await self.storage.depot.bring_upload(upload, scratch)
+        except FileNotFoundError:
+            raise InputNotFound("the upload's file is gone", upload=upload_id) from None
+        except TimeoutError:
+            if not total.expired():
+                raise
+            raise DeadlineExceeded(f"the upload was not here within {total_seconds:g} s", stage="fetch") from None
         return LocalInput(path, upload.name, upload.sha256)
 
 

@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -131,11 +131,11 @@ class Resumable:
 
     async def _complete(self, partial: PartialUpload, sha256: str | None) -> None:
         """Each step may have been done by a service that died then."""
-        path, target = self._path(partial.id), self._storage.upload_path(partial.id)
+        path = self._path(partial.id)
         if sha256 is None:
             sha256 = (await asyncio.to_thread(hash_file, path, partial.size)).hexdigest()
         await self._advance(partial.id, partial.size, sha256)
-        await asyncio.to_thread(self._move, path, target)
+        await self._storage.depot.keep_upload(partial.id, path)
         upload = Upload(id=partial.id, name=partial.name, size=partial.size, sha256=sha256, created_at=self._clock())
         await self._store.complete(upload, partial.tenant)
         self._marks.pop(partial.id, None)
@@ -173,9 +173,7 @@ class Resumable:
         await self.prepare()
         known = await self._store.all()
         for partial in known:
-            # renamed only after its hash was written
-            moved = () if partial.sha256 is None else (self._storage.upload_path(partial.id),)
-            if not await asyncio.to_thread(_holds, (self._path(partial.id), *moved), partial.offset):
+            if not await self._has_file(partial):
                 logger.warning("the file of the resumable upload %s is gone", partial.id)
                 await self._drop(partial)
             elif partial.offset == partial.size:
@@ -184,6 +182,12 @@ class Resumable:
         for path in await asyncio.to_thread(lambda: list(self._folder.iterdir())):
             if path.name not in ids:
                 await asyncio.to_thread(remove, path)
+
+    async def _has_file(self, partial: PartialUpload) -> bool:
+        if await asyncio.to_thread(_holds, self._path(partial.id), partial.offset):
+            return True
+        # it is moved only after its hash was written
+        return partial.sha256 is not None and await self._storage.depot.holds_upload(partial.id, partial.offset)
 
     async def _drop(self, partial: PartialUpload) -> None:
         await self._store.delete(partial.id)
@@ -208,17 +212,9 @@ class Resumable:
             os.close(os.open(self._path(upload_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             fsync_folder(self._folder, self._fsync)
 
-    def _move(self, path: Path, target: Path) -> None:
-        try:
-            path.rename(target)
-        except FileNotFoundError:
-            if not target.exists():
-                raise
-        fsync_folder(target.parent, self._fsync)
 
-
-def _holds(paths: Iterable[Path], size: int) -> bool:
-    return any(path.is_file() and path.stat().st_size >= size for path in paths)
+def _holds(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size >= size
 
 
 def finished(upload: Upload, tenant: str) -> PartialUpload:

@@ -21,6 +21,7 @@ from transcoder.backend import backend_for
 from transcoder.batch import Batcher
 from transcoder.clock import utc_now
 from transcoder.database import Database
+from transcoder.depot.choice import storage_for
 from transcoder.devices import Devices
 from transcoder.engine import DeviceState, Engine
 from transcoder.errors import ServiceError, ServiceUnavailable
@@ -80,12 +81,7 @@ class Service:
         self.queues = QueueStore(self.database)
         self.uploads = UploadStore(self.database, quotas)
         self._open_uploads = OpenUploads(quotas)
-        self.storage = storage or Storage(
-            settings.data_dir,
-            max_upload_bytes=settings.max_upload_bytes,
-            min_free_bytes=settings.min_free_bytes,
-            node=settings.node if settings.clustered else None,
-        )
+        self.storage = storage or storage_for(settings)
         self.resumable = Resumable(
             self.storage,
             PartialStore(self.database, quotas),

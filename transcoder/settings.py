@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
 from transcoder.addresses import BlockedAddress, Network, TrustedHost, parse_literal, parse_url
+from transcoder.bucket_settings import BucketSettings
 from transcoder.costs import SlotCost
 from transcoder.logs import LogFormat, LogLevel
 from transcoder.sandbox import Mode, machine_memory_bytes
@@ -106,7 +107,7 @@ Names = Annotated[tuple[Annotated[str, AfterValidator(str.lower)], ...], NoDecod
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], NoDecode, BeforeValidator(_split)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseSettings, BucketSettings):
     """Settings of the service and of the command line."""
 
     model_config = SettingsConfigDict(env_prefix="TRANSCODER_", frozen=True, extra="ignore")

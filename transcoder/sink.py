@@ -6,11 +6,11 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from transcoder.disk import Fsync, fsync_folder, remove
+from transcoder.disk import Fsync, remove
 from transcoder.errors import PayloadTooLarge, StorageFull
 from transcoder.jobs import Upload
 
@@ -27,7 +27,10 @@ def ignore(count: int) -> None:
 
 
 class UploadSink:
-    """Takes an upload's bytes in order. `upload` is set once all are safe on the disk."""
+    """Takes an upload's bytes in order. `upload` is set once all are safe.
+
+    `keep` takes the file over where uploads are kept, `forget` removes it there.
+    """
 
     def __init__(
         self,
@@ -37,16 +40,19 @@ class UploadSink:
         *,
         max_bytes: int,
         fsync: Fsync,
+        keep: Callable[[str, Path], Awaitable[None]],
+        forget: Callable[[str], Awaitable[None]],
         check_room: Callable[[], None],
         on_bytes: OnBytes = ignore,
     ) -> None:
         self.id = upload_id
         self.size = 0
         self._name = name
-        self._target = folder / upload_id
         self._part = folder / f"{upload_id}{PART_SUFFIX}"
         self._max_bytes = max_bytes
         self._fsync = fsync
+        self._keep, self._forget = keep, forget
+        self._kept = False
         self._check_room = check_room
         self._on_bytes = on_bytes
         self._digest = hashlib.sha256()
@@ -69,13 +75,15 @@ class UploadSink:
             raise PayloadTooLarge(f"an upload is at most {self._max_bytes} bytes", limit_bytes=self._max_bytes)
         self._buffer += chunk
         if len(self._buffer) >= BUFFER_BYTES:
-            await self._in_thread(self._drain)
+            await self._done(asyncio.to_thread(self._drain))
 
     async def finish(self) -> None:
         """Makes the upload durable; again does nothing."""
         if self._upload is not None:
             return
-        await self._in_thread(self._close_durably)
+        await self._done(asyncio.to_thread(self._close_durably))
+        self._kept = True
+        await self._done(self._keep(self.id, self._part))
         self._upload = Upload(
             id=self.id,
             name=self._name,
@@ -90,9 +98,12 @@ class UploadSink:
             # a cancelled write still has the descriptor in its thread
             await asyncio.wait({self._working})
         await asyncio.to_thread(self._discard)
+        if self._kept:
+            await self._forget(self.id)
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        self._working = asyncio.ensure_future(asyncio.to_thread(work))
+    async def _done(self, work: Awaitable[None]) -> None:
+        """Waits for it; it goes on when the one who waits is cancelled."""
+        self._working = asyncio.ensure_future(work)
         try:
             await asyncio.shield(self._working)
         except OSError as error:
@@ -115,8 +126,6 @@ class UploadSink:
         assert self._descriptor is not None
         self._fsync(self._descriptor)
         self._close()
-        self._part.rename(self._target)
-        fsync_folder(self._target.parent, self._fsync)
 
     def _close(self) -> None:
         if self._descriptor is not None:
@@ -126,4 +135,3 @@ class UploadSink:
     def _discard(self) -> None:
         self._close()
         remove(self._part)
-        remove(self._target)

@@ -6,9 +6,11 @@ work/<job>/attempt-N/           scratch of an attempt: its input when fetched, a
 work/<job>/piece-K-attempt-N/   the same of piece K
 work/<id>/                      scratch of a probe
 outputs/<job>/live/             what a stream publishes, while it runs
-outputs/<job>/attempt-N/        what attempt N published; appears whole, by one rename, and counts once N has completed
+outputs/<job>/attempt-N/        what attempt N published; counts once N has completed
 pieces/                         see `transcoder.split.shelf`
 logs/<job>.log
+
+Whole uploads, what attempts published and logs are the depot's matter, which may be a bucket: see `transcoder.depot`.
 
 Names on the disk are the service's own; what clients call their files is metadata.
 """
@@ -17,30 +19,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.errors import Cancelled
-from transcoder.disk import Fsync, check_room, fsync_folder, inside, publishing, remove, settle_file
+import aiofiles
+
+from transcoder.depot import Depot, Place, PublishedFile
+from transcoder.depot.folder import FolderDepot
+from transcoder.disk import Fsync, check_room, remove, remove_empty
 from transcoder.ids import new_id
 from transcoder.names import display_name
 from transcoder.sink import PART_SUFFIX, OnBytes, UploadSink, ignore
 from transcoder.split.shelf import Shelf
 
-
-@dataclass(frozen=True)
-class PublishedFile:
-    """`path` is relative to the job's output folder."""
-
-    path: str
-    size: int
-    sha256: str
+READ_BYTES = 256 * 1024
 
 
 class Storage:
-    """`node`: this one's name, where several share the folder. `fsync` is passed so that tests can let it fail."""
+    """`node`: this one's name, where several share the folder. `depot`: the folder itself when not given.
+
+    `fsync` is passed so that tests can let it fail.
+    """
 
     def __init__(
         self,
@@ -50,8 +50,10 @@ class Storage:
         min_free_bytes: int | None = None,
         node: str | None = None,
         fsync: Fsync = os.fsync,
+        depot: Depot | None = None,
     ) -> None:
         self.data_dir = data_dir.absolute()
+        self.depot = depot or FolderDepot(self.data_dir, fsync)
         self._node = node
         self._uploads = self.data_dir / "uploads"
         self._work = self.data_dir / "work" / (node or "")
@@ -72,19 +74,8 @@ class Storage:
         """OSError(ENOSPC) when an upload would take what the disk must keep free. Blocks."""
         check_room(self._uploads, self._min_free_bytes)
 
-    def upload_path(self, upload_id: str) -> Path:
-        return self._uploads / upload_id
-
     def log_path(self, job_id: str) -> Path:
         return self._logs / f"{job_id}.log"
-
-    def output_folder(self, job_id: str, attempt: int) -> Path:
-        """Each attempt has its own, so one that was taken for dead and comes back overwrites nothing."""
-        return self._outputs / job_id / f"attempt-{attempt}"
-
-    def output_path(self, job_id: str, attempt: int, path: str) -> Path:
-        """Where a published file is. `path` must be one that the job lists, `attempt` the one that completed."""
-        return self.output_folder(job_id, attempt) / path
 
     @asynccontextmanager
     async def receive(self, name: str, on_bytes: OnBytes = ignore) -> AsyncGenerator[UploadSink, None]:
@@ -98,6 +89,8 @@ class Storage:
             self._uploads,
             max_bytes=self._max_upload_bytes,
             fsync=self._fsync,
+            keep=self.depot.keep_upload,
+            forget=self.depot.delete_upload,
             check_room=self.check_room,
             on_bytes=on_bytes,
         )
@@ -117,7 +110,7 @@ class Storage:
             async with _scratch(folder):
                 yield folder
         finally:
-            await asyncio.to_thread(_remove_empty, job_folder)
+            await asyncio.to_thread(remove_empty, job_folder)
 
     @asynccontextmanager
     async def scratch(self) -> AsyncGenerator[Path, None]:
@@ -129,35 +122,12 @@ class Storage:
     async def publish(
         self, job_id: str, attempt: int, folder: Path, paths: Sequence[str], *, stopped: Callable[[], bool]
     ) -> tuple[PublishedFile, ...]:
-        """Makes `paths` in `folder` durable and moves the folder to the attempt's outputs in one step.
+        """Makes `paths` in `folder` durable where the attempt's outputs are.
 
-        What no path names is not published. Any failure (a PipelineError of stage `publish`) leaves the job without
-        a promise: the caller discards. Only after this returned may the job be called completed.
+        What no path names is not published. Any failure (a PipelineError of stage `publish`, or a ServiceError) leaves
+        the job without a promise: the caller discards. Only after this returned may the job be called completed.
         """
-        return await asyncio.to_thread(self._publish, job_id, attempt, folder, paths, stopped)
-
-    def _publish(
-        self, job_id: str, attempt: int, folder: Path, paths: Sequence[str], stopped: Callable[[], bool]
-    ) -> tuple[PublishedFile, ...]:
-        with publishing():
-            published = tuple(PublishedFile(path, *self._settle(inside(folder, path), stopped)) for path in paths)
-            wanted = {folder / path for path in paths}
-            for parent, _, names in os.walk(folder, topdown=False):
-                for name in names:
-                    if Path(parent, name) not in wanted:
-                        Path(parent, name).unlink()
-                fsync_folder(Path(parent), self._fsync)
-            if stopped():
-                raise Cancelled("cancelled while publishing", stage="publish")
-            target = self.output_folder(job_id, attempt)
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            folder.rename(target)
-            for changed in (target.parent, self._outputs):
-                fsync_folder(changed, self._fsync)
-        return published
-
-    def _settle(self, path: Path, stopped: Callable[[], bool]) -> tuple[int, str]:
-        return settle_file(path, self._fsync, stopped)
+        return await self.depot.publish(Place(job_id, attempt), folder, paths, stopped=stopped)
 
     async def discard_attempt(self, job_id: str, attempt: int, piece: int) -> None:
         """What one attempt made, of the job or of a piece, when it does not count."""
@@ -168,33 +138,44 @@ class Storage:
 
     async def discard_outputs(self, job_id: str, attempt: int) -> None:
         """What one attempt published, when it does not count."""
-        await asyncio.to_thread(self._discard, self.output_folder(job_id, attempt))
+        await self.depot.discard(Place(job_id, attempt))
 
     async def discard_job_outputs(self, job_id: str) -> None:
         """What all attempts published, of a job that nothing works on; not what a stream did."""
-        await asyncio.to_thread(self._discard_attempts, self._outputs / job_id)
-
-    def _discard_attempts(self, folder: Path) -> None:
-        for attempt in folder.glob("attempt-*"):
-            remove(attempt)
-        _remove_empty(folder)
+        await self.depot.discard_attempts(job_id)
 
     def live_folder(self, job_id: str) -> Path:
         """What a stream publishes, whatever attempt it is in."""
         return self._outputs / job_id / "live"
 
-    def _discard(self, folder: Path) -> None:
-        remove(folder)
-        _remove_empty(folder.parent)
-
     async def delete_job(self, job_id: str) -> None:
-        """Removes all that a job has on the disk."""
-        for path in (self._outputs / job_id, self._work / job_id, self.log_path(job_id)):
+        """Removes all that a job has."""
+        for path in (self.log_path(job_id), self._work / job_id, self._outputs / job_id):
             await asyncio.to_thread(remove, path)
         await self.pieces.delete_job(job_id)
+        await self.depot.delete_job(job_id)
+
+    async def keep_log(self, job_id: str, attempt: int) -> None:
+        """Brings an attempt's part of the log to where all nodes see it."""
+        if self._node is not None:
+            await self.depot.keep_log(job_id, attempt, self.log_path(job_id))
+
+    async def open_log(self, job_id: str) -> tuple[int, AsyncIterator[bytes]]:
+        """The log so far, and its size: it may grow while it is read."""
+        kept, path = await self.depot.logs(job_id), self.log_path(job_id)
+        size = await asyncio.to_thread(_size, path)
+
+        async def content() -> AsyncIterator[bytes]:
+            for part in kept:
+                async for chunk in await part.open(0, part.size - 1):
+                    yield chunk
+            async for chunk in _read(path, size):
+                yield chunk
+
+        return sum(part.size for part in kept) + size, content()
 
     async def delete_upload(self, upload_id: str) -> None:
-        await asyncio.to_thread(remove, self.upload_path(upload_id))
+        await self.depot.delete_upload(upload_id)
 
     def clear_scratch(self) -> None:
         """Removes scratch and half uploads of a service that died. Only before anything runs. Blocks."""
@@ -202,14 +183,10 @@ class Storage:
         for path in (*self._work.iterdir(), *halves):
             remove(path)
 
-    def stored_jobs(self) -> set[str]:
-        """Ids of jobs that have outputs, pieces or a log. Blocks."""
+    def jobs_here(self) -> set[str]:
+        """Ids of jobs that have something in this folder. Blocks."""
         outputs = {path.name for path in self._outputs.iterdir()} | self.pieces.jobs()
         return outputs | {path.stem for path in self._logs.glob("*.log")}
-
-    def stored_uploads(self) -> set[str]:
-        """Ids of uploads that are whole. Blocks."""
-        return {path.name for path in self._uploads.iterdir() if path.suffix != PART_SUFFIX}
 
 
 @asynccontextmanager
@@ -221,9 +198,19 @@ async def _scratch(folder: Path) -> AsyncGenerator[None, None]:
         await asyncio.to_thread(remove, folder)
 
 
-def _remove_empty(folder: Path) -> None:
+def _size(path: Path) -> int:
     try:
-        folder.rmdir()
-    except OSError:
-        # another attempt's scratch is in it, or it is gone
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+async def _read(path: Path, size: int) -> AsyncIterator[bytes]:
+    """The first `size` bytes."""
+    if size == 0:
         return
+    async with aiofiles.open(path, "rb") as file:
+        left = size
+        while left and (chunk := await file.read(min(left, READ_BYTES))):
+            left -= len(chunk)
+            yield chunk

@@ -21,7 +21,7 @@ from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_of, job_from
 from transcoder.split import family
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
-from transcoder.tables import jobs, tasks
+from transcoder.tables import attempts, jobs, tasks
 from transcoder.uploads import EXPIRED_AT_ONCE, check_upload
 from transcoder.webhooks import outbox
 
@@ -186,6 +186,14 @@ class JobStore:
         async with self._database.read() as connection:
             found = await connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)))
             return set(found.scalars())
+
+    async def attempts_that_count(self, job_ids: Sequence[str]) -> list[tuple[str, int]]:
+        """(job, attempt) of these jobs, of attempts that run or have completed."""
+        query = select(attempts.c.job_id, attempts.c.number).where(
+            attempts.c.job_id.in_(job_ids), attempts.c.task == 0, attempts.c.status.in_(("running", "completed"))
+        )
+        async with self._database.read() as connection:
+            return [(row.job_id, row.number) for row in await connection.execute(query)]
 
     async def save_progress(self, rows: Sequence[tuple[str, float | None, dict[str, Any]]]) -> None:
         """(job, fraction, stats) of running jobs; those that have ended since are left alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,11 +13,16 @@ from itertools import islice
 from sqlalchemy.exc import SQLAlchemyError
 
 from transcoder.clock import utc_now
+from transcoder.depot import Place
+from transcoder.errors import ServiceError
 from transcoder.storage import Storage
 from transcoder.store import JobStore
 from transcoder.uploads import EXPIRED_AT_ONCE, UploadStore
 
 SWEEP_SECONDS = 600.0
+STRAYS_EVERY_SECONDS = 6 * 3600.0
+STRAY_SECONDS = 3600.0
+"""How old an upload without a row has to be."""
 _IDS_AT_ONCE = 500
 
 logger = logging.getLogger(__name__)
@@ -38,10 +44,30 @@ class Sweeper:
     async def sweep_at_start(self) -> None:
         """Removes scratch, half uploads, and files whose rows are gone. Only before anything runs."""
         await asyncio.to_thread(self.storage.clear_scratch)
-        for job_id in await _unknown(await asyncio.to_thread(self.storage.stored_jobs), self.store.existing):
+        depot = self.storage.depot
+        here = await asyncio.to_thread(self.storage.jobs_here)
+        if not depot.swept_from_afar:
+            here |= await depot.stored_jobs()
+            for upload_id in await _unknown(await depot.stored_uploads(), self.uploads.existing):
+                await self.storage.delete_upload(upload_id)
+        for job_id in await _unknown(here, self.store.existing):
             await self.storage.delete_job(job_id)
-        for upload_id in await _unknown(await asyncio.to_thread(self.storage.stored_uploads), self.uploads.existing):
-            await self.storage.delete_upload(upload_id)
+
+    async def sweep_strays(self) -> None:
+        """Removes what nobody will ask for any more, while nodes work: of jobs and uploads that are gone, and what
+        attempts published that did not complete. An upload's row comes a moment after its file."""
+        depot = self.storage.depot
+        for job_id in await _unknown(await depot.stored_jobs(), self.store.existing):
+            await depot.delete_job(job_id)
+        before = utc_now() - timedelta(seconds=STRAY_SECONDS)
+        for upload_id in await _unknown(await depot.stored_uploads(before), self.uploads.existing):
+            await depot.delete_upload(upload_id)
+        places = await depot.stored_places()
+        wanted: set[Place] = set()
+        for some in _parts(sorted({place.job_id for place in places})):
+            wanted |= {Place(*each) for each in await self.store.attempts_that_count(some)}
+        for place in places - wanted:
+            await depot.discard(place)
 
     async def expire_uploads(self) -> None:
         before = utc_now() - timedelta(seconds=self.upload_ttl_seconds)
@@ -72,11 +98,17 @@ class Sweeper:
 
     async def keep_sweeping(self) -> None:
         """Until cancelled."""
+        strays_at = time.monotonic()
         while True:
             try:
                 await self.expire_uploads()
                 await self.expire_jobs()
                 await self.expire_pieces()
+                if self.storage.depot.swept_from_afar and time.monotonic() >= strays_at:
+                    await self.sweep_strays()
+                    strays_at = time.monotonic() + STRAYS_EVERY_SECONDS
+            except ServiceError as error:
+                logger.warning("what is stored can't be swept; trying again: %s", error.message)
             except SQLAlchemyError:
                 logger.warning("uploads and jobs can't be swept; trying again", exc_info=True)
             shortest = min(self.upload_ttl_seconds, self.job_ttl_seconds or self.upload_ttl_seconds)

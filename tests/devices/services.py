@@ -70,6 +70,6 @@ async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 
 def pictures(service: Service, job: Job) -> int:
-    path = service.storage.output_path(job.id, job.published_attempt, job.outputs[0].files[0].path)
+    path = service.storage.depot.output_path(job.id, job.published_attempt, job.outputs[0].files[0].path)
     with av.open(str(path)) as container:
         return sum(1 for _ in container.decode(video=0))

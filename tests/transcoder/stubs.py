@@ -124,7 +124,9 @@ async def running_service(
         settings,
         supervisor=executor or StubExecutor(),
         devices=[software(slots)],
-        storage=Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes, fsync=fsync),
+        storage=None
+        if settings.bucket_url is not None
+        else Storage(settings.data_dir, max_upload_bytes=settings.max_upload_bytes, fsync=fsync),
     ) as service:
         yield service
 

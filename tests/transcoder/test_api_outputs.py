@@ -151,7 +151,7 @@ async def test_no_path_leads_out_of_the_jobs_files(shared_api: Api, file: str, p
 
 async def test_file_that_was_deleted_under_the_job_is_a_404_without_its_place(shared_api: Api) -> None:
     job = await shared_api.ended((await shared_api.submit())["id"])
-    shared_api.service.storage.output_path(job["id"], 1, "output.mp4").unlink()
+    shared_api.service.storage.depot.output_path(job["id"], 1, "output.mp4").unlink()
     body = problem(await shared_api.http.get(f"/v1/jobs/{job['id']}/outputs/output.mp4"), 404, "not_found")
     assert str(shared_api.data_dir) not in str(body)
 

@@ -45,7 +45,7 @@ async def test_completed_job_has_its_outputs_plan_and_one_attempt(tmp_path: Path
         (output,) = job.outputs
         (file,) = output.files
         assert (output.name, file.path, file.size, file.content_type) == ("output", "output.mp4", 8, "video/mp4")
-        assert service.storage.output_path(job.id, 1, file.path).read_bytes() == CONTENT
+        assert service.storage.depot.output_path(job.id, 1, file.path).read_bytes() == CONTENT
         assert traces(service, job.id) == [f"outputs/{job.id}"]
     (task,) = executor.tasks
     assert task.op == "run"

@@ -174,7 +174,7 @@ async def test_child_that_lies_about_its_outputs_publishes_nothing(
 
     assert job.status is JobStatus.FAILED, fault
     assert job.outputs == ()
-    assert not service.storage.output_folder(job.id, 1).parent.exists()
+    assert not service.storage.depot.output_folder(job.id, 1).parent.exists()
     assert (service.storage.data_dir / "uploads" / "secret").read_text() == "secret"
     await assert_unharmed(service, sound)
 
@@ -205,7 +205,7 @@ async def test_output_whose_sync_fails_is_never_called_completed(tmp_path: Path,
             job, _ = await service.submit(asked)
             failed = await ended(service, job.id, seconds=30)
             assert (failed.status, failed.error and failed.error.code) == (JobStatus.FAILED, "output_failed")
-            assert not service.storage.output_folder(job.id, 1).parent.exists()
+            assert not service.storage.depot.output_folder(job.id, 1).parent.exists()
         fail_at = 0
         await assert_unharmed(service, sound)
 

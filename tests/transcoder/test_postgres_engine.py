@@ -32,7 +32,7 @@ async def test_a_job_runs_and_its_result_is_there(tmp_path: Path, cluster_url: s
         job, _ = await service.submit(job_for(await give_upload(service)))
         done = await ended(service, job.id)
         assert (done.status, [each.device for each in done.attempts]) == (JobStatus.COMPLETED, ["software@one"])
-        assert service.storage.output_path(job.id, 1, "output.mp4").exists()
+        assert service.storage.depot.output_path(job.id, 1, "output.mp4").exists()
         (node,) = await service.nodes.all() if service.nodes else ()
         assert (node.name, node.state, node.devices) == ("one", "online", ("software@one",))
 

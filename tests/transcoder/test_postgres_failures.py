@@ -36,7 +36,7 @@ def outcomes(job: Job) -> list[tuple[str, str]]:
 
 
 def published(service: Service, job: Job) -> list[str]:
-    folder = service.storage.output_folder(job.id, 1).parent
+    folder = service.storage.depot.output_folder(job.id, 1).parent
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
@@ -142,7 +142,7 @@ async def test_nodes_outlive_a_restart_of_the_database(tmp_path: Path) -> None:
             for job in (running, waiting):
                 done = await _patiently(service, job.id)
                 assert (done.status, [each.status for each in done.attempts]) == (JobStatus.COMPLETED, ["completed"])
-                path = service.storage.output_path(job.id, 1, "output.mp4")
+                path = service.storage.depot.output_path(job.id, 1, "output.mp4")
                 assert path.read_bytes() == CONTENT
             assert (await service.healthy()).ready
             after, _ = await service.submit(job_for(upload))

@@ -41,7 +41,7 @@ async def test_receipt_has_the_hashes_of_the_files_and_outlives_the_service(tmp_
         job, _ = await service.submit(spec)
         done = await ended(service, job.id, seconds=60)
         assert done.error is None
-        root = service.storage.output_folder(job.id, done.published_attempt)
+        root = service.storage.depot.output_folder(job.id, done.published_attempt)
         files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     async with Service(settings_for(tmp_path)) as service:
         body = await read_receipt(service.database, job.id, "default")

@@ -95,7 +95,7 @@ async def test_uploads_of_others_do_not_exist(tmp_path: Path) -> None:
             await service.delete_upload(upload.id, "a")
         await service.cancel(job.id, "a")
         await service.delete_upload(upload.id, "a")
-        assert not service.storage.upload_path(upload.id).exists()
+        assert not service.storage.depot.upload_path(upload.id).exists()
         with pytest.raises(InputUploadNotFound):
             await service.retry(job.id, "a")
 
@@ -166,12 +166,12 @@ async def test_deleted_job_is_gone_with_its_files(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
         await ended(service, job.id)
-        assert service.storage.output_folder(job.id, 1).exists()
+        assert service.storage.depot.output_folder(job.id, 1).exists()
         assert service.storage.log_path(job.id).exists()
         await service.delete(job.id)
         with pytest.raises(JobNotFound):
             await service.get(job.id)
-        assert not service.storage.output_folder(job.id, 1).parent.exists()
+        assert not service.storage.depot.output_folder(job.id, 1).parent.exists()
         assert not service.storage.log_path(job.id).exists()
 
 
@@ -282,9 +282,9 @@ async def test_start_removes_files_that_no_row_knows(tmp_path: Path) -> None:
         orphan.write_bytes(b"x")
     async with running_service(tmp_path) as service:
         assert not any(orphan.exists() for orphan in orphans)
-        assert service.storage.upload_path(upload.id).exists()
+        assert service.storage.depot.upload_path(upload.id).exists()
         assert (await service.get(job.id)).outputs[0].files[0].path == "output.mp4"
-        assert service.storage.output_path(job.id, 1, "output.mp4").exists()
+        assert service.storage.depot.output_path(job.id, 1, "output.mp4").exists()
 
 
 async def test_uploads_are_swept_when_their_time_is_over(tmp_path: Path) -> None:
@@ -292,9 +292,9 @@ async def test_uploads_are_swept_when_their_time_is_over(tmp_path: Path) -> None
         used, unused = await give_upload(service), await give_upload(service)
         await service.submit(job_for(used))
         async with asyncio.timeout(10):
-            while service.storage.upload_path(unused.id).exists():
+            while service.storage.depot.upload_path(unused.id).exists():
                 await asyncio.sleep(0.05)
-        assert service.storage.upload_path(used.id).exists()
+        assert service.storage.depot.upload_path(used.id).exists()
         assert await service.get_upload(used.id) == used
 
 
@@ -302,7 +302,7 @@ async def test_ended_jobs_are_swept_when_their_time_is_over(tmp_path: Path) -> N
     async with running_service(tmp_path, job_ttl_seconds=0.5) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
         done = await ended(service, job.id)
-        published = service.storage.output_path(job.id, 1, done.outputs[0].files[0].path)
+        published = service.storage.depot.output_path(job.id, 1, done.outputs[0].files[0].path)
         assert published.exists()
         async with asyncio.timeout(10):
             while published.exists():

@@ -35,7 +35,7 @@ async def transcoded(service: Service, clip: Path, *, video: dict[str, Any] | No
 
 def output_of(service: Service, job: Job) -> Path:
     assert job.status is JobStatus.COMPLETED, (job.error, job.attempts)
-    return service.storage.output_path(job.id, job.published_attempt, job.outputs[0].files[0].path)
+    return service.storage.depot.output_path(job.id, job.published_attempt, job.outputs[0].files[0].path)
 
 
 def by_task(job: Job) -> dict[int, list[str]]:

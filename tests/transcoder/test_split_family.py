@@ -32,7 +32,7 @@ ALL_MADE: dict[int, list[str]] = {number: ["completed"] for number in range(1, P
 async def completed(service: Service, job: Job) -> Job:
     done = await ended(service, job.id)
     assert done.status is JobStatus.COMPLETED, (done.error, done.attempts)
-    path = service.storage.output_path(job.id, done.published_attempt, done.outputs[0].files[0].path)
+    path = service.storage.depot.output_path(job.id, done.published_attempt, done.outputs[0].files[0].path)
     assert path.read_bytes() == CONTENT
     return done
 
@@ -185,7 +185,7 @@ async def test_pieces_that_do_not_go_together_make_the_job_in_one_in_the_same_at
             path.write_bytes(path.read_bytes()[:-1])
         if trouble == "changed":
             assert job.spec.input.upload is not None  # type: ignore[union-attr]
-            service.storage.upload_path(job.spec.input.upload).write_bytes(b"another")  # type: ignore[union-attr]
+            service.storage.depot.upload_path(job.spec.input.upload).write_bytes(b"another")  # type: ignore[union-attr]
         assert executor.gate is not None
         executor.gate.set()
         done = await completed(service, job)

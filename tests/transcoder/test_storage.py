@@ -69,7 +69,7 @@ async def test_upload_is_stored_under_its_id_with_its_hash(tmp_path: Path) -> No
         for start in range(0, len(content), 65_537):
             await sink.write(content[start : start + 65_537])
     upload = sink.upload
-    assert storage.upload_path(upload.id).read_bytes() == content
+    assert storage.depot.upload_path(upload.id).read_bytes() == content
     assert (upload.size, upload.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     assert files_in(tmp_path) == [f"uploads/{upload.id}"]
     assert upload.name.isprintable()
@@ -80,7 +80,7 @@ async def test_empty_upload_is_an_upload(tmp_path: Path) -> None:
     async with storage.receive("empty") as sink:
         pass
     assert sink.upload.size == 0
-    assert storage.upload_path(sink.upload.id).read_bytes() == b""
+    assert storage.depot.upload_path(sink.upload.id).read_bytes() == b""
 
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
@@ -168,7 +168,7 @@ async def test_attempts_touch_only_their_own_outputs(tmp_path: Path) -> None:
             await storage.publish("job", attempt, folder, ["a.mp4"], stopped=never)
     await storage.discard_outputs("job", 1)
     assert files_in(tmp_path) == ["outputs/job/attempt-2/a.mp4"]
-    assert storage.output_path("job", 2, "a.mp4").read_bytes() == b"a" * 1000
+    assert storage.depot.output_path("job", 2, "a.mp4").read_bytes() == b"a" * 1000
     await storage.discard_outputs("job", 2)
     assert list((tmp_path / "outputs").iterdir()) == []
 
@@ -211,14 +211,14 @@ async def test_what_is_not_a_file_is_not_published(tmp_path: Path, prepare: Call
     storage = storage_in(tmp_path)
     with pytest.raises(VerifyFailed):
         await asyncio.wait_for(publish_with(storage, prepare), 5)
-    assert not storage.output_folder("job", 1).exists()
+    assert not storage.depot.output_folder("job", 1).exists()
 
 
 async def test_stop_while_publishing_publishes_nothing(tmp_path: Path) -> None:
     storage = storage_in(tmp_path)
     with pytest.raises(Cancelled):
         await publish_with(storage, lambda folder: None, stopped=lambda: True)
-    assert not storage.output_folder("job", 1).exists()
+    assert not storage.depot.output_folder("job", 1).exists()
 
 
 async def test_scratch_is_gone_whatever_happens(tmp_path: Path) -> None:

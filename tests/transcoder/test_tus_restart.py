@@ -69,7 +69,7 @@ async def test_next_service_goes_on_where_the_last_one_was(tmp_path: Path) -> No
         await whole(api, place)
 
 
-@pytest.mark.parametrize("step", ["_move", "complete"])
+@pytest.mark.parametrize("step", ["keep_upload", "complete"])
 async def test_service_that_dies_while_finishing_is_finished_by_the_next(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +78,7 @@ async def test_service_that_dies_while_finishing_is_finished_by_the_next(
 
     async with serving_api(tmp_path / "data") as api:
         place = await begin(api)
-        owner = api.service.resumable if step == "_move" else api.service.resumable._store
+        owner = api.service.storage.depot if step == "keep_upload" else api.service.resumable._store
         monkeypatch.setattr(owner, step, die)
         assert (await send(api, place, 0, CONTENT)).status_code == 500
     async with serving_api(tmp_path / "data") as api:

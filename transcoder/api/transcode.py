@@ -16,9 +16,9 @@ from starlette.responses import RedirectResponse, Response
 from pipelines.spec import FileJob
 from transcoder.api.bodies import body_chunks, validated
 from transcoder.api.context import PrincipalOf, ServiceOf, TelemetryOf
-from transcoder.api.outputs import OutputFileResponse
 from transcoder.api.problems import PIPELINE_STATUS, problem, responses
 from transcoder.api.ranges import Validators
+from transcoder.api.stored import stored_file
 from transcoder.auth.principal import Principal
 from transcoder.auth.scopes import Scope
 from transcoder.errors import Conflict, JobNotFound, ServiceError, ServiceUnavailable, UploadNotFound
@@ -188,10 +188,9 @@ async def _answer(service: Service, job: Job, upload: Upload, tenant: str, *, by
 
 
 async def _file(service: Service, job: Job, file: OutputFile, name: str, location: dict[str, str]) -> Response:
-    stored = service.storage.output_path(job.id, job.published_attempt, file.path)
-    facts = await asyncio.to_thread(stored.stat)
+    stored = await stored_file(service, job, file)
     headers = location | {
-        "etag": Validators(f'"{file.sha256}"', facts.st_mtime).etag,
+        "etag": Validators(f'"{file.sha256}"', stored.modified).etag,
         "content-disposition": attachment(PurePath(name).stem + PurePath(file.path).suffix),
     }
-    return OutputFileResponse(stored, headers, file.content_type, facts, None)
+    return await stored.response(headers, file.content_type, None)

@@ -26,9 +26,9 @@ class SplitSettings:
 
 
 def split_settings(settings: Settings) -> SplitSettings:
-    return SplitSettings(
-        settings.split, settings.split_least_seconds, settings.split_piece_seconds, settings.reserve_live
-    )
+    # pieces are found in the folder that nodes share, and with a bucket there is none
+    mode: SplitMode = settings.split if settings.bucket_url is None else "off"
+    return SplitSettings(mode, settings.split_least_seconds, settings.split_piece_seconds, settings.reserve_live)
 
 
 def cut_rules(
