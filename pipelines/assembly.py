@@ -30,13 +30,24 @@ from pipelines.mux import Writer
 from pipelines.packaging.encryption import Cipher
 from pipelines.packaging.package import Package, open_writer
 from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
-from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, Plan, SubtitleRendition, VideoRendition
+from pipelines.pictures.folder import PictureFolder
+from pipelines.pictures.measure import taken_seconds
+from pipelines.pictures.worker import PictureWorker
+from pipelines.rendition import (
+    AudioRendition,
+    CopyRendition,
+    OutputPlan,
+    PictureRendition,
+    Plan,
+    SubtitleRendition,
+    VideoRendition,
+)
 from pipelines.samples import SLOT_FORMATS
 from pipelines.sound_graph import AudioGraph
 from pipelines.source import SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
-from pipelines.timestamps import rescale
+from pipelines.timestamps import microseconds, rescale
 from pipelines.tracks import Holes, Span, TrackState
 from pipelines.video_worker import VideoDecoder, VideoWorker
 from pipelines.warning_log import WarningLog
@@ -99,7 +110,7 @@ class Assembly:
         end = None if self.plan.end_seconds is None else microseconds(self.plan.end_seconds)
         return Span(start, end, start > source_start)
 
-    def _open_writer(self, output: OutputPlan, folder: Path, cipher: Cipher | None) -> Writer | Package:
+    def _open_writer(self, output: OutputPlan, folder: Path, cipher: Cipher | None) -> Writer | Package | PictureFolder:
         return open_writer(output, folder, cipher)
 
     def judge(self, holes: Holes) -> None:
@@ -113,17 +124,20 @@ class Assembly:
             for number, rendition in enumerate(writer.plan.renditions):
                 key = (writer.plan.name, number)
                 lane = writer.lane(number)
-                if isinstance(rendition, VideoRendition):
+                if isinstance(lane, PictureFolder):
+                    assert isinstance(rendition, PictureRendition)
+                    video_frames.setdefault(rendition.stream, []).append(self._add_pictures(key, rendition, lane))
+                elif isinstance(rendition, VideoRendition):
                     frames = self._add_video(key, rendition, lane)
                     if frames is not None:
                         video_frames.setdefault(rendition.stream, []).append(frames)
                 elif isinstance(rendition, AudioRendition):
                     audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, lane))
-                else:
+                elif isinstance(rendition, CopyRendition | SubtitleRendition):
                     self._add_copied(key, rendition, lane)
             writer.start(clipped_chapters(self.source.chapters, self.span))
         for stream, channels in video_frames.items():
-            info = next(track for track in self.source.video if track.index == stream)
+            info = self._video_info(stream)
             av_stream: Any = self.container.streams[stream]
             context, watch = self._decoder(info, av_stream)
             step = round(1 / (info.frame_rate or 25) / av_stream.time_base)
@@ -131,8 +145,10 @@ class Assembly:
             decoder = VideoDecoder(
                 av_stream, self.video_tracks[stream], packets, channels, self.span, self.limits, self.warnings, step,
                 slots_only=self.source.format in SLOT_FORMATS, context=context, watch=watch,
+                keyframes_only=self.decode[stream].keyframes_only,
             )  # fmt: skip
-            self.states.append(decoder.state)
+            if info in self.source.video:  # a cover picture does not last
+                self.states.append(decoder.state)
             self.threads.append(decoder)
         for stream, targets in audio_targets.items():
             worker = AudioWorker(
@@ -163,19 +179,14 @@ class Assembly:
 
     def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any] | None:
         """Where its frames are to be put; None: nowhere."""
-        info: VideoInfo = next(track for track in self.source.video if track.index == rendition.stream)
+        info = self._video_info(rendition.stream)
         stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
         graph = self._graph(rendition, stream_time_base, info)
         container = _container(writer)
         time_base = encoder_time_base(rendition, graph.time_base, container.time_base_denominator)
         encoder = self._encoder(rendition, writer, time_base)
-        frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
-        held = max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes))
-        if self.decode[rendition.stream].frames == "hardware":
-            held = HELD_FRAMES
-        frames: Channel[Any] = Channel(held)
-        self.channels.append(frames)
-        track = self.video_tracks.setdefault(rendition.stream, TrackState(rendition.stream, "video"))
+        frames = self._frames(info)
+        track = self._track_state(info)
         worker = VideoWorker(
             rendition, track, frames, graph, encoder, writer, graph.time_base, time_base, self.span,
             durations=container.durations, promised_end=exact_end(self.source, info),
@@ -184,7 +195,36 @@ class Assembly:
         self.threads.append(worker)
         return frames
 
-    def _graph(self, rendition: VideoRendition, time_base: Fraction, info: VideoInfo) -> VideoGraph:
+    def _add_pictures(self, key: tuple[str, int], rendition: PictureRendition, folder: PictureFolder) -> Channel[Any]:
+        """Where the frames are to be put that pictures are chosen of."""
+        info = self._video_info(rendition.stream)
+        time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
+        frames = self._frames(info)
+        worker = PictureWorker(
+            rendition, self._track_state(info), frames, self._graph(rendition, time_base, info), folder, time_base,
+            self.span, taken_seconds(self.plan, rendition, self.file, self.span, self.limits), self.warnings,
+        )  # fmt: skip
+        self.tally.pictures[key] = worker
+        self.threads.append(worker)
+        return frames
+
+    def _video_info(self, stream: int) -> VideoInfo:
+        return next(track for track in (*self.source.video, *self.source.pictures) if track.index == stream)
+
+    def _track_state(self, info: VideoInfo) -> TrackState:
+        return self.video_tracks.setdefault(info.index, TrackState(info.index, "video"))
+
+    def _frames(self, info: VideoInfo) -> Channel[Any]:
+        """A channel for decoded frames of a track."""
+        frame_bytes = max(1, info.width * info.height * (3 if info.bit_depth > 8 else 2))
+        held = max(3, min(16, FRAME_BUFFER_BYTES // frame_bytes))
+        if self.decode[info.index].frames == "hardware":
+            held = HELD_FRAMES
+        frames: Channel[Any] = Channel(held)
+        self.channels.append(frames)
+        return frames
+
+    def _graph(self, rendition: VideoRendition | PictureRendition, time_base: Fraction, info: VideoInfo) -> VideoGraph:
         places = (self.decode[rendition.stream].frames, rendition.filter_placement, rendition.placement)
         if self.gpu is None or "hardware" not in places:
             return VideoGraph(rendition, time_base, info.sample_aspect_ratio)
@@ -247,11 +287,6 @@ class Assembly:
         return self.copy_clocks.setdefault(
             writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
         )
-
-
-def microseconds(seconds: float) -> Fraction:
-    """The time that a plan's float stands for."""
-    return Fraction(round(seconds * 1_000_000), 1_000_000)
 
 
 def _container(writer: Writer) -> Container:

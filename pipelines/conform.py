@@ -125,13 +125,20 @@ def _converted(
         ]
     # swscale takes grey for full range whatever it is told: told the same on both sides it leaves the levels alone
     limited_gray = is_gray(picture.pixel_format) and range_ == "tv"
+    to_rgb = is_rgb(canvas.pixel_format)
     step = Scale(
         width=size[0],
         height=size[1],
-        pixel_format=canvas.pixel_format,
+        pixel_format="yuv444p" if limited_gray and to_rgb else canvas.pixel_format,
         in_matrix=matrix,
         out_matrix=canvas.colour.matrix,
         in_range="pc" if limited_gray else range_,
-        out_range="pc" if limited_gray else "tv",
+        out_range="pc" if limited_gray or to_rgb else "tv",
     )
-    return [step, Retag(range="tv")] if limited_gray else [step]
+    if not limited_gray:
+        return [step]
+    retagged: list[Filter] = [step, Retag(range="tv")]
+    if to_rgb:
+        expand = {"pixel_format": canvas.pixel_format, "in_matrix": "bt709", "out_matrix": None, "in_range": "tv"}
+        retagged.append(step.model_copy(update=expand))
+    return retagged

@@ -7,6 +7,7 @@ from typing import Literal
 import av
 
 from pipelines.encoders import MAX_SIZES, MIN_SIDES, PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
+from pipelines.pictures.layout import PICTURE_ENCODERS
 from pipelines.source import Facts
 from pipelines.speeds import Speed as CoderSpeed
 
@@ -98,7 +99,7 @@ class Verdict(Facts):
 
 def software_device(slots: int) -> Device:
     """The CPU with the encoders of the FFmpeg that PyAV was built with."""
-    named = (*SOFTWARE_ENCODERS.items(), *((name, name) for name in SUBTITLE_ENCODERS))
+    named = (*SOFTWARE_ENCODERS.items(), *((name, name) for name in (*SUBTITLE_ENCODERS, *PICTURE_ENCODERS)))
     found = (_software_encoder(codec, name) for codec, name in named)
     capabilities = tuple(capability for capability in found if capability is not None)
     return Device(id="software", kind="software", name="CPU (software codecs)", capabilities=capabilities, slots=slots)

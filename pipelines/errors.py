@@ -47,7 +47,14 @@ Stage = Literal[
     "stream",
 ]
 LimitCode = Literal[
-    "limit_pixels", "limit_streams", "limit_duration", "limit_fps", "limit_work", "limit_output", "limit_size"
+    "limit_pixels",
+    "limit_streams",
+    "limit_duration",
+    "limit_fps",
+    "limit_work",
+    "limit_output",
+    "limit_size",
+    "limit_pictures",
 ]
 
 

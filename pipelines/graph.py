@@ -13,6 +13,7 @@ from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
+from pipelines.colours import is_rgb
 from pipelines.conform import conform
 from pipelines.filters import (
     Crop,
@@ -28,7 +29,7 @@ from pipelines.filters import (
     Transpose,
 )
 from pipelines.picture_facts import picture_of
-from pipelines.rendition import VideoRendition
+from pipelines.rendition import PictureRendition, VideoRendition
 from pipelines.tone_map import FORMAT, lookup_picture
 from pipelines.touches import DENOISE, SHARPEN
 
@@ -87,12 +88,13 @@ def _tone_map(step: ToneMap) -> list[Step | Fed]:
     options = {"w": str(step.width), "h": str(step.height), "in_range": step.in_range, "out_range": "pc"}
     if step.in_matrix in SWS_MATRIX:
         options["in_color_matrix"] = SWS_MATRIX[step.in_matrix]
+    coded = {"out_range": "pc"} if is_rgb(step.pixel_format) else {"out_color_matrix": "bt709", "out_range": "tv"}
     return [
         ("scale", {**options, "flags": "bicubic"}),
         ("format", {"pix_fmts": FORMAT}),
         Fed("haldclut", {"interp": "tetrahedral"}, lookup_picture(step)),
         ("setparams", {"color_primaries": "bt709", "color_trc": "bt709"}),
-        ("scale", {"out_color_matrix": "bt709", "out_range": "tv", "flags": "bicubic"}),
+        ("scale", {**coded, "flags": "bicubic"}),
         ("format", {"pix_fmts": step.pixel_format}),
     ]
 
@@ -214,7 +216,9 @@ class VideoGraph:
     picture that differs from the first is fitted into the rendition by the same rule.
     """
 
-    def __init__(self, rendition: VideoRendition, time_base: Fraction, sample_aspect_ratio: Fraction) -> None:
+    def __init__(
+        self, rendition: VideoRendition | PictureRendition, time_base: Fraction, sample_aspect_ratio: Fraction
+    ) -> None:
         self._rendition = rendition
         self._source_time_base = time_base
         self._sar = sample_aspect_ratio

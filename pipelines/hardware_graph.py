@@ -30,7 +30,7 @@ from pipelines.hardware_filters import (
     upload,
 )
 from pipelines.picture_facts import picture_of
-from pipelines.rendition import VideoRendition
+from pipelines.rendition import PictureRendition, VideoRendition
 
 _HAND_OVER = re.compile(r"MFX|hwmap|derived? device", re.IGNORECASE)
 """In FFmpeg's words of a QSV device that can't be made from the VAAPI one."""
@@ -51,7 +51,12 @@ class HardwareGraph(VideoGraph):
     """
 
     def __init__(
-        self, rendition: VideoRendition, time_base: Fraction, sample_aspect_ratio: Fraction, gpu: Gpu, work: Work
+        self,
+        rendition: VideoRendition | PictureRendition,
+        time_base: Fraction,
+        sample_aspect_ratio: Fraction,
+        gpu: Gpu,
+        work: Work,
     ) -> None:
         super().__init__(rendition, time_base, sample_aspect_ratio)
         self._gpu, self._work = gpu, work
@@ -81,9 +86,11 @@ class HardwareGraph(VideoGraph):
 
     def _at_work(self) -> Work:
         """What has failed: the hand-over to QSV stands in the graph, and is the encoder's affair."""
-        hands_over = API_OF.get(self._rendition.encoder) == "qsv"
+        rendition = self._rendition
+        hands_over = isinstance(rendition, VideoRendition) and API_OF.get(rendition.encoder) == "qsv"
         if hands_over and any(_HAND_OVER.search(line) for line in self._work.words.last()):
-            return encode_work(self._gpu, self._rendition)
+            assert isinstance(rendition, VideoRendition)
+            return encode_work(self._gpu, rendition)
         return self._work
 
     def _fed(self, frame: VideoFrame) -> Iterator[VideoFrame]:

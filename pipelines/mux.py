@@ -20,7 +20,14 @@ from pipelines.errors import BadInput, DeviceUnsupported, DiskFull, LimitExceede
 from pipelines.hardware import Gpu
 from pipelines.hardware_encode import add_hardware_stream
 from pipelines.metadata import chapter_comments, disposition_of, language_for
-from pipelines.rendition import AudioRendition, CopyRendition, OutputPlan, RenditionPlan, VideoRendition
+from pipelines.rendition import (
+    AudioRendition,
+    CopyRendition,
+    OutputPlan,
+    RenditionPlan,
+    SubtitleRendition,
+    VideoRendition,
+)
 from pipelines.source import Chapter
 
 MUX_ERRORS = (OSError, ValueError, av.error.FFmpegError)
@@ -82,6 +89,7 @@ class Writer:
         elif isinstance(rendition, CopyRendition):
             stream = self._add_copy(rendition, source)
         else:
+            assert isinstance(rendition, SubtitleRendition)
             stream = encode.add_subtitle_stream(self._container, rendition, source)
         disposition = disposition_of(default=rendition.default, forced=rendition.forced, roles=rendition.roles)
         if isinstance(rendition, CopyRendition) and rendition.media == "picture":

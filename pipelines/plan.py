@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
+from pipelines.pictures.plan import PictureAssembly
 from pipelines.placement import Site
 from pipelines.plan_decode import check_use, plan_decoders
 from pipelines.plan_ladder import LadderAssembly
@@ -14,7 +15,7 @@ from pipelines.plan_output import FileAssembly, Notes
 from pipelines.rendition import OutputPlan, Plan
 from pipelines.size_guard import size_limit
 from pipelines.source import SourceInfo
-from pipelines.spec import FileJob, FileOutput, LadderOutput
+from pipelines.spec import FileJob, FileOutput, LadderOutput, PictureOutput
 from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder
 
 
@@ -53,7 +54,9 @@ def plan(
     cpu_encodes = spec.device.policy == "auto" and spec.device.fallback
     site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
     clipped = start > source.start_seconds
-    outputs = tuple(_plan_output(output, source, site, notes, clipped=clipped) for output in spec.outputs)
+    outputs = tuple(
+        _plan_output(output, source, site, notes, clipped=clipped, duration=duration) for output in spec.outputs
+    )
     _check_places(outputs)
     check_use(site, outputs)
     return Plan(
@@ -72,8 +75,16 @@ def plan(
 
 
 def _plan_output(
-    output: FileOutput | LadderOutput, source: SourceInfo, site: Site, notes: Notes, *, clipped: bool
+    output: FileOutput | LadderOutput | PictureOutput,
+    source: SourceInfo,
+    site: Site,
+    notes: Notes,
+    *,
+    clipped: bool,
+    duration: float | None,
 ) -> OutputPlan:
+    if isinstance(output, PictureOutput):
+        return PictureAssembly(output, source, site, notes, duration).plan()
     if isinstance(output, HlsLadder | DashLadder | CmafLadder):
         return LadderAssembly(output, source, site, notes, clipped=clipped).plan()
     return FileAssembly(output, source, site, notes).plan(clipped=clipped)

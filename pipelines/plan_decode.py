@@ -10,13 +10,14 @@ from pipelines.rendition import (
     AudioRendition,
     DecodePlan,
     OutputPlan,
+    PictureRendition,
     RenditionPlan,
     SubtitleRendition,
     VideoRendition,
 )
 from pipelines.source import SourceInfo
 
-Decoded = VideoRendition | AudioRendition | SubtitleRendition
+Decoded = VideoRendition | AudioRendition | SubtitleRendition | PictureRendition
 
 
 def check_use(site: Site, outputs: Sequence[OutputPlan]) -> None:
@@ -37,18 +38,22 @@ def plan_decoders(outputs: Iterable[OutputPlan], source: SourceInfo, site: Site)
     renditions: dict[int, list[Decoded]] = {}
     for rendition in _decoded(outputs):
         renditions.setdefault(rendition.stream, []).append(rendition)
-    codecs = {track.index: track.codec for track in (*source.video, *source.audio, *source.subtitles)}
+    tracks = (*source.video, *source.audio, *source.subtitles, *source.pictures)
+    codecs = {track.index: track.codec for track in tracks}
     return tuple(_decoder(stream, codecs[stream], of, source, site) for stream, of in renditions.items())
 
 
 def _decoder(stream: int, codec: str, of: Sequence[Decoded], source: SourceInfo, site: Site) -> DecodePlan:
     base = DecodePlan(
         stream=stream,
-        kind=of[0].kind,
+        kind="video" if isinstance(of[0], PictureRendition) else of[0].kind,
         decoder=codec,
         placement="software",
+        keyframes_only=all(isinstance(each, PictureRendition) and each.nearest for each in of),
         reason="decoded once, in software, for every rendition of it",
     )
+    if base.keyframes_only:
+        return base.model_copy(update={"reason": "keyframes alone are decoded, in software, for every rendition of it"})
     track = next((track for track in source.video if track.index == stream), None)
     if track is None or not site.is_gpu:
         return base

@@ -112,7 +112,7 @@ def _rendition(
     fields = plan_fields(rung, source, reasons)
     framing = framing_of(rung.filters, source, reasons, interlaced=stays_interlaced(source, fields))
     seen = framed(framing, source)
-    picture = _picture(seen)
+    picture = picture_from(seen)
     keeps_rotation = _keeps_rotation(rung, seen, container, reasons)
     keeps_shape = CONTAINERS[container].pixel_shape or codec in SHAPED_CODECS
     size = plan_size(rung, seen, keeps_rotation=keeps_rotation, keeps_shape=keeps_shape, reasons=reasons)
@@ -193,7 +193,7 @@ def _options(rung: Rung, draft: _Draft, gop: int, canvas: Canvas, reasons: list[
     )
 
 
-def _picture(source: VideoInfo) -> Picture:
+def picture_from(source: VideoInfo) -> Picture:
     return Picture(
         width=source.width,
         height=source.height,

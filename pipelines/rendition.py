@@ -12,6 +12,7 @@ from pipelines.devices import Stage
 from pipelines.filters import Filter
 from pipelines.framing import Framing
 from pipelines.packaging.layout import Packaging
+from pipelines.pictures.layout import AnimationLayout, Form, Picks, SheetLayout
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
 from pipelines.work import Estimate
@@ -31,6 +32,8 @@ class DecodePlan(Facts):
     profile: str | None = None
     bit_depth: int = 8
     """Of what is decoded on a GPU: verdicts on it are by both."""
+    keyframes_only: bool = False
+    """Of a video track of which nothing but stills is made."""
     reason: str
 
 
@@ -122,8 +125,39 @@ class CopyRendition(_Rendition):
     codec_tag: str | None = None
 
 
+class PictureRendition(_Rendition):
+    """Pictures of a video track: filtered to RGB (planar) of `width` × `height`, then put together and encoded."""
+
+    kind: Literal["pictures"] = "pictures"
+    form: Form
+    encoder: str
+    options: dict[str, str] = {}
+    extension: str
+    filters: tuple[Filter, ...]
+    filter_placement: Placement = "software"
+    placement: Placement = "software"
+    width: int
+    height: int
+    pixel_format: str = "gbrp"
+    framing: Framing | None = None
+    colour: Colour = Colour()
+    picks: Picks
+    max_pictures: int
+    nearest: bool = False
+    """Of the decoded pictures (keyframes) the nearest one is taken, else the one on screen."""
+    stills: bool = False
+    sheet: SheetLayout | None = None
+    animation: AnimationLayout | None = None
+    measures_duration: bool = False
+    """The input does not say how long it is, and the moments depend on it: it is read once before."""
+
+    @property
+    def canvas(self) -> Canvas:
+        return Canvas(width=self.width, height=self.height, pixel_format=self.pixel_format, colour=self.colour)
+
+
 RenditionPlan = Annotated[
-    VideoRendition | AudioRendition | SubtitleRendition | CopyRendition, Field(discriminator="kind")
+    VideoRendition | AudioRendition | SubtitleRendition | CopyRendition | PictureRendition, Field(discriminator="kind")
 ]
 
 
@@ -141,7 +175,13 @@ class OutputPlan(Facts):
     metadata: dict[str, str] = {}
     chapters: ChapterStyle | None = "entries"
     packaging: Packaging | None = None
-    """None: one file."""
+    """None: one file, or pictures."""
+
+    @property
+    def pictures(self) -> PictureRendition | None:
+        """What is made where the output is pictures."""
+        first = self.renditions[0] if self.renditions else None
+        return first if isinstance(first, PictureRendition) else None
 
 
 class Refusal(Facts):

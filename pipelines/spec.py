@@ -31,13 +31,22 @@ from pipelines.spec_outputs import (
     TsOutput,
     WebmOutput,
 )
+from pipelines.spec_pictures import (
+    ContactSheetOutput,
+    GifOutput,
+    PictureOutput,
+    PosterOutput,
+    ThumbnailsOutput,
+    WebpOutput,
+)
 from pipelines.webhook import Webhook
 
 __all__ = [
-    "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CmafLadder", "CopyOutput", "DashLadder",
-    "DevicePolicy", "FileJob", "FileOutput", "HlsLadder", "Input", "JobSpec", "LadderOutput", "MkvOutput", "Model",
-    "MovOutput", "Mp4Output", "Output", "OutputBase", "OutputName", "Rung", "SubtitleSpec", "TsOutput",
-    "UniqueOutputs", "Webhook", "WebmOutput",
+    "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CmafLadder", "ContactSheetOutput",
+    "CopyOutput", "DashLadder", "DevicePolicy", "FileJob", "FileOutput", "GifOutput", "HlsLadder", "Input", "JobSpec",
+    "LadderOutput", "MkvOutput", "Model", "MovOutput", "Mp4Output", "Output", "OutputBase", "OutputName",
+    "PictureOutput", "PosterOutput", "Rung", "SubtitleSpec", "ThumbnailsOutput", "TsOutput", "UniqueOutputs",
+    "Webhook", "WebmOutput", "WebpOutput",
 ]  # fmt: skip
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
@@ -71,7 +80,7 @@ class Input(Model):
         return self
 
 
-Output = Annotated[FileOutput | LadderOutput, Field(discriminator="type")]
+Output = Annotated[FileOutput | LadderOutput | PictureOutput, Field(discriminator="type")]
 
 
 class DevicePolicy(Model):
@@ -107,7 +116,9 @@ def _with_names(outputs: Any) -> Any:
 Outputs = Annotated[tuple[Output, ...], BeforeValidator(_with_names), Field(min_length=1, max_length=16)]
 
 
-def _unique_names(outputs: tuple[FileOutput | LadderOutput, ...]) -> tuple[FileOutput | LadderOutput, ...]:
+def _unique_names(
+    outputs: tuple[FileOutput | LadderOutput | PictureOutput, ...],
+) -> tuple[FileOutput | LadderOutput | PictureOutput, ...]:
     names = [str(output.name).casefold() for output in outputs]
     if len(set(names)) != len(names):
         raise ValueError("outputs have different names")

@@ -11,7 +11,9 @@ from pipelines.covers import Cover
 from pipelines.encode import AudioEncoder, VideoEncoder
 from pipelines.mux import Writer
 from pipelines.packaging.package import Package
-from pipelines.rendition import AudioRendition, CopyRendition, Plan, RenditionPlan
+from pipelines.pictures.folder import PictureFolder
+from pipelines.pictures.worker import PictureWorker
+from pipelines.rendition import AudioRendition, CopyRendition, PictureRendition, Plan, RenditionPlan
 from pipelines.result import OutputResult, Progress, RenditionResult, Result, Warning
 from pipelines.sound_graph import AudioGraph
 from pipelines.subtitles import Subtitles
@@ -22,17 +24,22 @@ Key = tuple[str, int]
 """An output's name and the position of a rendition in it."""
 
 
+MAX_TIMES = 100
+"""Moments of pictures that a result names; the others are in the index beside them."""
+
+
 class Tally:
     """Reads the counters of a run's encoders and tracks; they are written by the run's threads."""
 
     def __init__(self, plan: Plan, source_seconds: float | None, folder: Path, span: Span) -> None:
         self.plan, self.source_seconds, self.folder, self.span = plan, source_seconds, folder, span
         self.began = time.monotonic()
-        self.writers: list[Writer | Package] = []
+        self.writers: list[Writer | Package | PictureFolder] = []
         self.encoders: dict[Key, VideoEncoder | AudioEncoder] = {}
         self.tracks: dict[Key, CopyTrack | Subtitles | Cover] = {}
         self.workers: dict[Key, VideoWorker] = {}
         self.sounds: dict[Key, AudioGraph] = {}
+        self.pictures: dict[Key, PictureWorker] = {}
         self.states: list[TrackState] = []
 
     def progress(self) -> Progress:
@@ -40,7 +47,7 @@ class Tally:
         counted: list[VideoEncoder | AudioEncoder] = [*(video or self.encoders.values())]
         frames = counted[0].frames if counted else sum(state.frames for state in self.states)
         copied = [track for track in self.tracks.values() if track.state in self.states]
-        times = [timed.end_seconds for timed in counted or copied]
+        times = [timed.end_seconds for timed in counted or copied or self.pictures.values()]
         out_time = max(0.0, min(times, default=0.0))
         wall = max(1e-6, time.monotonic() - self.began)
         expected = self.plan.duration_seconds
@@ -92,6 +99,8 @@ class Tally:
         )
 
     def _rendition_result(self, key: tuple[str, int], rendition: RenditionPlan) -> RenditionResult:
+        if isinstance(rendition, PictureRendition):
+            return self._pictures_result(key, rendition)
         encoder, track = self.encoders.get(key), self.tracks.get(key)
         facts: dict[str, Any] = {}
         counts: dict[str, Any] = {}
@@ -138,3 +147,16 @@ class Tally:
             "source_start_seconds": round(float(max(state.first, span.start) - span.zero), 6),
             "source_end_seconds": round(float(end - span.zero), 6),
         }
+
+    def _pictures_result(self, key: Key, rendition: PictureRendition) -> RenditionResult:
+        worker = self.pictures[key]
+        return RenditionResult(
+            kind="pictures",
+            codec=rendition.codec,
+            encoder=rendition.encoder,
+            frames=worker.folder.count,
+            packets=worker.folder.count,
+            bytes=worker.folder.bytes,
+            duration_seconds=round(worker.end_seconds, 6),
+            facts={"times": worker.folder.times[:MAX_TIMES]},
+        )

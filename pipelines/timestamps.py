@@ -151,6 +151,11 @@ class PresentationOrder:
         return dts if dts is not None else pts
 
 
+def microseconds(seconds: float) -> Fraction:
+    """The time that a plan's float stands for."""
+    return Fraction(round(seconds * 1_000_000), 1_000_000)
+
+
 def rescale(ticks: int, source: Fraction, target: Fraction, shift: Fraction = Fraction(0)) -> int:
     """`ticks` of `source` minus `shift` seconds, in ticks of `target`, rounded once (half up)."""
     return nearest((ticks * source - shift) / target)

@@ -8,6 +8,7 @@ import av
 
 from pipelines.errors import VerifyFailed
 from pipelines.packaging.check import verify_package
+from pipelines.pictures.check import verify_pictures
 from pipelines.rendition import CopyRendition, OutputPlan, Plan, SubtitleRendition
 from pipelines.result import OutputResult, Result
 from pipelines.size_guard import check_sizes
@@ -22,7 +23,9 @@ def verify(plan: Plan, result: Result, folder: Path) -> None:
     """
     check_sizes(plan.size_limit, result.outputs)
     for output, written in zip(plan.outputs, result.outputs, strict=True):
-        if output.packaging is None:
+        if output.pictures is not None:
+            verify_pictures(output, output.pictures, written, folder)
+        elif output.packaging is None:
             _verify_file(output, written, folder / output.path)
         else:
             verify_package(output, written, folder)

@@ -47,8 +47,12 @@ class VideoDecoder:
         slots_only: bool,
         context: Any = None,
         watch: DecodeWatch | None = None,
+        keyframes_only: bool = False,
     ) -> None:
-        """`slots_only`: packets say when a frame is due, not which. `context`, `watch`: of a decoder on a GPU."""
+        """`slots_only`: packets say when a frame is due, not which. `context`, `watch`: of a decoder on a GPU.
+
+        `keyframes_only`: the other packets are only counted.
+        """
         self.state = state
         self._context = context or stream.codec_context
         self._watch = watch
@@ -60,6 +64,9 @@ class VideoDecoder:
         self._waiting: tuple[VideoFrame, int] | None = None
         self._pixels = 0
         self._aspect = AspectWatch()
+        self._keyframes_only = keyframes_only
+        if keyframes_only:
+            self._context.skip_frame = "NONKEY"
 
     def __call__(self) -> None:
         while (packet := self._packets.get()) is not None:
@@ -76,6 +83,10 @@ class VideoDecoder:
 
     def _decode(self, packet: Packet[Any] | None) -> None:
         self.state.packets += packet is not None
+        if self._keyframes_only and packet is not None:
+            self._see_passing(packet)
+            if not packet.is_keyframe:
+                return
         if self._slots is not None and packet is not None and packet.dts is not None:
             self._slots.append(packet.dts)
         try:
@@ -98,6 +109,12 @@ class VideoDecoder:
         for frame in frames:
             self._show(frame)
 
+    def _see_passing(self, packet: Packet[Any]) -> None:
+        """Where the track ends is known without its pictures."""
+        if packet.pts is not None:
+            end = (packet.pts + max(packet.duration or 0, 1)) * self._time_base
+            self.state.end = end if self.state.end is None else max(self.state.end, end)
+
     def _show(self, frame: VideoFrame) -> None:
         due = frame.pts if self._slots is None else self._slots.popleft() if self._slots else None
         pts = self._order.place(due, frame.dts if self._slots is None else due, frame.duration)
@@ -111,7 +128,8 @@ class VideoDecoder:
         self._check_work(frame, time)
         if self.state.first is None:
             self.state.first = time
-        self.state.end = time + max(frame.duration, 1) * self._time_base
+        end = time + max(frame.duration, 1) * self._time_base
+        self.state.end = max(end, self.state.end or end) if self._keyframes_only else end
         span = self._span
         if span.end is not None and time >= span.end - span.tolerance:
             self.state.done = True

@@ -17,6 +17,8 @@ CONTENT_TYPES: dict[str, str] = {
     ".ogg": "audio/ogg",
     ".flac": "audio/flac",
     ".jpg": "image/jpeg",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
     ".m3u8": "application/vnd.apple.mpegurl",
     ".mpd": "application/dash+xml",
     ".m4s": "video/iso.segment",

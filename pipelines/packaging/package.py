@@ -16,15 +16,18 @@ from pipelines.packaging.layout import DASH_NAME, Packaging
 from pipelines.packaging.segments import Seal, SegmentFiles
 from pipelines.packaging.tracks import Track
 from pipelines.packaging.ts import OFFSET_SECONDS
+from pipelines.pictures.folder import PictureFolder
 from pipelines.rendition import OutputPlan
 from pipelines.source import Chapter
 
 TS_CLOCK = 90_000
 
 
-def open_writer(plan: OutputPlan, folder: Path, cipher: Cipher | None = None) -> Writer | Package:
-    """What writes an output: one file, or a ladder. `cipher` is needed where that is to be encrypted."""
+def open_writer(plan: OutputPlan, folder: Path, cipher: Cipher | None = None) -> Writer | Package | PictureFolder:
+    """What writes an output: one file, a ladder, or pictures. `cipher` is needed where that is to be encrypted."""
     packaging = plan.packaging
+    if plan.pictures is not None:
+        return PictureFolder(plan, folder, plan.pictures)
     if packaging is None:
         return Writer(plan, folder)
     if packaging.encryption is None:

@@ -22,7 +22,6 @@ from pipelines.rendition import (
     OutputPlan,
     Plan,
     RenditionPlan,
-    SubtitleRendition,
     VideoRendition,
 )
 from pipelines.source import SourceInfo
@@ -62,6 +61,9 @@ def _file(name: str) -> str:
 
 
 def _output(output: OutputPlan, notes: list[str]) -> Iterator[str]:
+    if output.pictures is not None:
+        notes.append(f"{output.path} is left out: no option chooses pictures as they were chosen here")
+        return
     counts: Counter[str] = Counter()
     for rendition in output.renditions:
         kind = _kind(rendition)
@@ -95,7 +97,7 @@ def _track(rendition: RenditionPlan, at: str, notes: list[str]) -> Iterator[str]
     elif isinstance(rendition, AudioRendition):
         yield from _sound(rendition, at, notes)
     yield from (f"-c:{at}", rendition.encoder)
-    if not isinstance(rendition, SubtitleRendition):
+    if isinstance(rendition, VideoRendition | AudioRendition):
         for option, value in rendition.options.items():
             yield from (f"-{option}:{at}", value)
 

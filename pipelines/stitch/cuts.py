@@ -13,7 +13,6 @@ from typing import Any
 import av
 from av.container import InputContainer
 
-from pipelines.assembly import microseconds
 from pipelines.filters import Deinterlace
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
@@ -22,6 +21,7 @@ from pipelines.rendition import Plan, VideoRendition
 from pipelines.rungs import Rung
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, MkvOutput, MovOutput, Mp4Output
+from pipelines.timestamps import microseconds
 
 MAX_PIECES = 200
 SEEKABLE_FORMATS = frozenset({"mov", "matroska", "webm"})

@@ -13,7 +13,7 @@ from typing import Any
 import av
 from av.packet import Packet
 
-from pipelines.assembly import Assembly, microseconds
+from pipelines.assembly import Assembly
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.mux import Writer
@@ -24,6 +24,7 @@ from pipelines.result import Progress, Warning
 from pipelines.run import OnProgress, run
 from pipelines.source import Facts, Ratio, SourceInfo
 from pipelines.stitch.packets import Head, put
+from pipelines.timestamps import microseconds
 from pipelines.tracks import Holes, Span
 from pipelines.video_worker import VideoWorker
 

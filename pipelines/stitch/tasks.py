@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pipelines.assembly import microseconds
 from pipelines.devices import Device
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
@@ -23,6 +22,7 @@ from pipelines.stitch.cuts import MAX_PIECES, find_cuts, plan_refusal
 from pipelines.stitch.joining import Piece, join
 from pipelines.stitch.piece import PieceResult, PieceSpec, pieces_of, run_piece
 from pipelines.survey import examine
+from pipelines.timestamps import microseconds
 from pipelines.verify import verify
 
 OnPlan = Callable[[Plan], None]

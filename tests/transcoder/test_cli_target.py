@@ -12,7 +12,6 @@ from pipelines.errors import UnsupportedSpec
 from pipelines.presets import Preset, load_presets
 from pipelines.rate_control import Crf, Vbr
 from pipelines.spec import AudioOutput, AudioSpec, CopyOutput, FileOutput, MkvOutput, Mp4Output, Rung, WebmOutput
-from pipelines.spec_ladders import Ladder
 from transcoder.cli import choices as cli_choices
 from transcoder.cli.choices import Choices
 from transcoder.cli.failures import CommandError
@@ -21,9 +20,9 @@ from transcoder.cli.values import SUFFIXES
 
 PRESETS = load_presets()
 FILES = {
-    name: preset for name, preset in PRESETS.items() if not any(isinstance(each, Ladder) for each in preset.outputs)
+    name: preset for name, preset in PRESETS.items() if all(isinstance(each, FileOutput) for each in preset.outputs)
 }
-"""Those that make one file."""
+"""Those that make one file of video or sound."""
 
 
 def made(container: str, preset: str | None = None, **options: object) -> FileOutput:
@@ -65,7 +64,7 @@ def test_other_extension_is_refused_with_the_choice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS.keys() - FILES.keys()))
-def test_preset_of_a_ladder_is_refused_with_what_to_do(name: str) -> None:
+def test_preset_of_a_ladder_or_pictures_is_refused_with_what_to_do(name: str) -> None:
     with pytest.raises(CommandError, match="jobs submit"):
         output_for("mp4", PRESETS[name], Choices())
 

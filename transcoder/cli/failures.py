@@ -34,6 +34,7 @@ EXIT_CODES: dict[str, int] = {
     "limit_fps": INPUT,
     "limit_work": INPUT,
     "limit_size": INPUT,
+    "limit_pictures": USAGE,
     "input_not_found": INPUT,
     "path_not_allowed": INPUT,
     "fetch_failed": INPUT,

@@ -136,6 +136,16 @@ def publish(written: Path, out: Path, *, force: bool) -> None:
     written.replace(out)
 
 
+def publish_folder(written: Path, out: Path, *, force: bool) -> None:
+    """The same with a finished folder; what `force` replaces is moved away first, so that it is whole at any time."""
+    if out.exists() or out.is_symlink():
+        if not force:
+            raise exists(out)
+        old = written.with_name(f"{written.name}.replaced")
+        out.rename(old)
+    written.rename(out)
+
+
 def exists(out: Path) -> CommandError:
     return CommandError("output_exists", f"{out} exists; --force replaces it")
 

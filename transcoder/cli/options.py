@@ -88,10 +88,15 @@ def job_for(
 ) -> tuple[FileJob, tuple[str, ...]]:
     """The job of `run IN OUT`, and notes on what of the preset was changed to fit."""
     from pipelines.spec import FileJob
+    from transcoder.cli.other_targets import other_output
     from transcoder.cli.target import container_of, output_for
 
+    with values_from("options"):
+        wanted = input_of(source, choices.start, choices.end)
+        other = other_output(out, preset, choices)
+        if other is not None:
+            return FileJob(input=wanted, outputs=(other,), device=device_policy(device)), ()
     container = container_of(out)
     with values_from("options"):
         output, notes = output_for(container, preset, choices)
-        wanted = input_of(source, choices.start, choices.end)
         return FileJob(input=wanted, outputs=(output,), device=device_policy(device)), notes

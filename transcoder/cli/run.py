@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 def run(
     source: Annotated[str, typer.Argument(metavar="IN", help="A file, or an http(s) URL.")],
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Its extension picks the format: .mp4 .mov .mkv .webm .ts .m4a .mp3 …")
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="Its extension picks the format: .mp4 .mkv .mp3 .m3u8 (a folder) .jpg .gif …",
+        ),
     ],
     *,
     choices: Choices,
@@ -44,11 +48,13 @@ def run(
     OUT appears when it is whole, or not at all. Exit codes: 0 done, 1 failed, 2 can't be done as asked,
     3 the input can't be used, 130 interrupted.
     """
+    from transcoder.cli.other_targets import folder_of
     from transcoder.cli.screen import describe, print_json, progress_view, say, show_warnings
 
     settings = load_settings()
     spec, notes = job_for(source, out, read_preset(preset, settings), choices, device)
-    check_places(source, out, force=force)
+    made = folder_of(out)
+    check_places(source, out if made is None else made, force=force, is_folder=made is not None)
     if not quiet:
         for note in notes:
             say(f"note: {note}")
@@ -57,11 +63,12 @@ def run(
     result = transcode_to(
         spec, source, out, settings=settings, force=force, view=progress_view(quiet=quiet), receipt=receipt
     )
+    shown = out if made is None else made / Path(result.outputs[0].path).name
     if as_json:
-        print_json({**result.model_dump(mode="json", exclude={"report"}), "path": str(out.absolute())})
+        print_json({**result.model_dump(mode="json", exclude={"report"}), "path": str(shown.absolute())})
     if not quiet:
         show_warnings(result.warnings)
-        say(f"{out}: {describe(result)}")
+        say(f"{shown}: {describe(result)}")
 
 
 def transcode_to(
@@ -75,7 +82,8 @@ def transcode_to(
     receipt: Path | None = None,
 ) -> Result:
     """Runs the one output of `spec` into `out`, which appears whole or not at all."""
-    from transcoder.cli.local import Engine, interruptible, publish, scratch_beside
+    from transcoder.cli.local import Engine, interruptible, publish, publish_folder, scratch_beside
+    from transcoder.cli.other_targets import folder_of
 
     engine = Engine(settings, view)
     with scratch_beside(out) as scratch, view:
@@ -89,18 +97,26 @@ def transcode_to(
                 from transcoder.cli.receipt import write_local_receipt
 
                 write_local_receipt(engine.way, result, file, folder, out, receipt)
-            publish(folder / result.outputs[0].path, out, force=force)
+            made = folder_of(out)
+            written = folder / result.outputs[0].path
+            if made is None:
+                publish(written, out, force=force)
+            else:
+                publish_folder(written.parent, made, force=force)
             return result
 
         return interruptible(work, on_abandon=lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
-def check_places(source: str, out: Path, *, force: bool) -> None:
-    """CommandError where IN can't be read or OUT may not be written."""
+def check_places(source: str, out: Path, *, force: bool, is_folder: bool = False) -> None:
+    """CommandError where IN can't be read or OUT may not be written. `is_folder`: OUT is the folder that is made."""
     from transcoder.cli.local import check_file, exists
 
     if not is_url(source):
         check_file(Path(source))
+    if is_folder:
+        _check_folder(source, out, force=force)
+        return
     if out.is_dir():
         raise CommandError("output_exists", f"{out} is a folder; give the name of a file in it")
     if not out.exists():
@@ -109,3 +125,16 @@ def check_places(source: str, out: Path, *, force: bool) -> None:
         raise CommandError("output_exists", f"{out} is the input itself")
     if not force:
         raise exists(out)
+
+
+def _check_folder(source: str, folder: Path, *, force: bool) -> None:
+    from transcoder.cli.local import exists
+
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise CommandError("output_exists", f"{folder} is a file, and what is made is a folder of that name")
+    if os.path.exists(source) and Path(source).resolve().is_relative_to(folder.resolve()):
+        raise CommandError("output_exists", f"{folder} holds the input itself")
+    if not force:
+        raise exists(folder)

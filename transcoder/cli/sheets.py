@@ -8,6 +8,7 @@ from fractions import Fraction
 from pipelines.rendition import (
     AudioRendition,
     CopyRendition,
+    PictureRendition,
     Plan,
     RenditionPlan,
     SubtitleRendition,
@@ -136,5 +137,7 @@ def _made(rendition: RenditionPlan) -> tuple[str, str]:
             return rendition.encoder, f"{rendition.layout}, {rendition.sample_rate / 1000:g} kHz, {rate}"
         case SubtitleRendition():
             return rendition.encoder, "subtitles"
+        case PictureRendition():
+            return rendition.encoder, f"{rendition.form}, {rendition.width}×{rendition.height}"
         case CopyRendition():
             return "copy", f"{rendition.media}, {rendition.codec}"

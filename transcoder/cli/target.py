@@ -18,13 +18,13 @@ from pipelines.spec import (
     AudioSpec,
     CopyOutput,
     FileOutput,
+    PictureOutput,
     Rung,
     SubtitleSpec,
 )
-from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder
 from transcoder.cli.choices import Choices
 from transcoder.cli.failures import CommandError
-from transcoder.cli.values import SUFFIXES
+from transcoder.cli.values import OTHER_SUFFIXES, SUFFIXES
 
 CONTAINERS: dict[str, str] = {suffix: suffix.removeprefix(".") for suffix in SUFFIXES} | {".m4v": "mp4"}
 """The container that a file name's extension asks for."""
@@ -49,7 +49,9 @@ def container_of(out: Path) -> str:
     container = CONTAINERS.get(out.suffix.lower())
     if container is None:
         what = f"the extension {out.suffix!r}" if out.suffix else "a name without extension"
-        raise CommandError("unsupported", f"{out}: {what} names no output format; there are {' '.join(SUFFIXES)}")
+        raise CommandError(
+            "unsupported", f"{out}: {what} names no output format; there are {' '.join((*SUFFIXES, *OTHER_SUFFIXES))}"
+        )
     return container
 
 
@@ -86,10 +88,9 @@ def _single(preset: Preset) -> FileOutput:
             f"preset {preset.name} makes {len(preset.outputs)} files and `run` writes one: use `jobs submit`",
         )
     (output,) = preset.outputs
-    if isinstance(output, HlsLadder | DashLadder | CmafLadder):
-        raise CommandError(
-            "unsupported", f"preset {preset.name} makes a {output.type} ladder and `run` one file: use `jobs submit`"
-        )
+    if not isinstance(output, FileOutput):
+        what = "pictures" if isinstance(output, PictureOutput) else f"a {output.type} ladder"
+        raise CommandError("unsupported", f"preset {preset.name} makes {what} and `run` one file: use `jobs submit`")
     return output
 
 

@@ -6,6 +6,10 @@ import re
 
 SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".ts", ".m4a", ".mp3", ".opus", ".flac")
 """File name extensions that pick an output format."""
+FOLDER_SUFFIXES = (".m3u8", ".mpd", ".vtt")
+"""Those of what is made of several files: they come in a folder."""
+OTHER_SUFFIXES = (*FOLDER_SUFFIXES, ".jpg", ".jpeg", ".webp", ".gif")
+"""Those of ladders and pictures."""
 
 _CLOCK = re.compile(r"(?:(?:(\d+):)?([0-5]?\d):)?(\d+(?:\.\d+)?)")
 _BITRATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)(?:bit/s|bps)?")
