@@ -53,6 +53,8 @@ def cut(spec: FileJob, file: LocalFile, device: Device, limits: Limits, rules: C
     assert source.duration_seconds is not None
     if source.duration_seconds < rules.least_seconds:
         return Cutting(reason=f"it is shorter than {rules.least_seconds:g} s")
+    if round(source.duration_seconds / rules.piece_seconds) < 2:
+        return Cutting(reason=f"it is too short for two pieces of {rules.piece_seconds:g} s")
     cuts = find_cuts(file, source, planned, rules.piece_seconds, limits)
     if not cuts:
         return Cutting(reason="there is no keyframe where it could be cut")

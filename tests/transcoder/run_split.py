@@ -26,7 +26,7 @@ async def main(data_dir: Path) -> None:
             for number in range(said, made):
                 print("made", number + 1, flush=True)
             said = made
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
     print("done", flush=True)
 
 

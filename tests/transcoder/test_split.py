@@ -45,7 +45,7 @@ def output_of(service: Service, job: Job) -> Path:
 
 
 async def test_a_long_job_is_cut_encoded_on_all_slots_and_put_together(tmp_path: Path) -> None:
-    clip = make_video(tmp_path / "clip.mp4", seconds=8, gop=24, b_frames=2)
+    clip = make_video(tmp_path / "clip.mp4", seconds=8, gop=24, b_frames=2, size=(160, 120))
     seen: list[float] = []
     async with cutting_service(tmp_path) as service:
         whole = await transcoded(service, clip, split="never")
@@ -120,8 +120,8 @@ async def test_an_input_without_keyframes_is_done_in_one_by_the_same_child(tmp_p
 
 @pytest.mark.slow
 async def test_after_a_kill_only_the_pieces_that_were_not_made_are_made(tmp_path: Path) -> None:
-    clip = make_video(tmp_path / "clip.mp4", seconds=10, gop=24)
-    outputs = [{"type": "mp4", "video": {**VIDEO, "speed": "slower"}}]
+    clip = make_video(tmp_path / "clip.mp4", seconds=10, gop=24, size=(160, 120))
+    outputs = [{"type": "mp4", "video": VIDEO}]
     async with cutting_service(tmp_path, slots=0) as service:
         upload = await give_upload(service, clip.read_bytes())
         job, _ = await service.submit(job_for(upload, outputs=outputs, split="always"))
