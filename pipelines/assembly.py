@@ -18,6 +18,7 @@ from pipelines.containers import CONTAINERS, Container
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.covers import Cover, read_cover
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
+from pipelines.filters import Normalise
 from pipelines.graph import VideoGraph
 from pipelines.hardware import HELD_FRAMES, Gpu, decode_work, decoder_context
 from pipelines.hardware_decode import DecodeWatch
@@ -25,6 +26,7 @@ from pipelines.hardware_encode import HardwareEncoder, encode_work
 from pipelines.hardware_graph import HardwareGraph
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.loudness import LoudnessMeter
 from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
 from pipelines.packaging.encryption import Cipher
@@ -43,12 +45,11 @@ from pipelines.rendition import (
     VideoRendition,
 )
 from pipelines.samples import SLOT_FORMATS
-from pipelines.sound_graph import AudioGraph
+from pipelines.sound_graph import AudioGraph, end_in_samples
 from pipelines.source import SourceInfo, VideoInfo
 from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
-from pipelines.timestamps import microseconds, rescale
-from pipelines.tracks import Holes, Span, TrackState
+from pipelines.tracks import Holes, Span, TrackState, span_of
 from pipelines.video_worker import VideoDecoder, VideoWorker
 from pipelines.warning_log import WarningLog
 
@@ -104,11 +105,7 @@ class Assembly:
         self._assemble()
 
     def _taken(self) -> Span:
-        start, source_start = (
-            microseconds(seconds) for seconds in (self.plan.start_seconds, self.source.start_seconds)
-        )
-        end = None if self.plan.end_seconds is None else microseconds(self.plan.end_seconds)
-        return Span(start, end, start > source_start)
+        return span_of(self.plan.start_seconds, self.plan.end_seconds, self.source.start_seconds)
 
     def _open_writer(self, output: OutputPlan, folder: Path, cipher: Cipher | None) -> Writer | Package | PictureFolder:
         return open_writer(output, folder, cipher)
@@ -241,11 +238,13 @@ class Assembly:
     def _add_audio(self, key: tuple[str, int], rendition: AudioRendition, writer: Writer) -> AudioTarget:
         priming = _container(writer).signals_priming
         encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition, priming=priming)
-        end = self.span.end
-        samples = None if end is None else rescale(1, end - self.span.start, Fraction(1, rendition.sample_rate))
+        samples = end_in_samples(self.span, rendition.sample_rate)
         graph = AudioGraph(rendition, frame_size=encoder.frame_size, end_samples=samples)
         self.tally.encoders[key], self.tally.sounds[key] = encoder, graph
-        return AudioTarget(graph, encoder, writer)
+        meter = None
+        if any(isinstance(step, Normalise) for step in rendition.filters):
+            meter = self.tally.meters[key] = LoudnessMeter()
+        return AudioTarget(graph, encoder, writer, meter)
 
     def _add_copied(self, key: tuple[str, int], rendition: CopyRendition | SubtitleRendition, writer: Writer) -> None:
         is_cover = isinstance(rendition, CopyRendition) and rendition.media == "picture"

@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import av
 from av.audio.frame import AudioFrame
 from av.packet import Packet
 
 from pipelines.channel import Channel
-from pipelines.encode import AudioEncoder
-from pipelines.mux import Writer
+from pipelines.loudness import LoudnessMeter
 from pipelines.sound_graph import AudioGraph, cut
 from pipelines.timestamps import rescale
 from pipelines.tracks import Span, TrackState, is_packets_fault
 from pipelines.warning_log import WarningLog
+
+
+class Encoding(Protocol):
+    """An encoder of sound."""
+
+    def encode(self, frame: AudioFrame) -> list[Packet[Any]]: ...
+
+    def flush(self) -> list[Packet[Any]]: ...
+
+
+class Writing(Protocol):
+    """Where its packets go."""
+
+    def write(self, packets: list[Packet[Any]]) -> None: ...
 
 
 @dataclass
@@ -25,8 +38,10 @@ class AudioTarget:
     """One rendition of a decoded audio track."""
 
     graph: AudioGraph
-    encoder: AudioEncoder
-    writer: Writer
+    encoder: Encoding
+    writer: Writing
+    meter: LoudnessMeter | None = None
+    """Listens to what is encoded."""
 
 
 class AudioWorker:
@@ -118,4 +133,6 @@ class AudioWorker:
     @staticmethod
     def _encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
+            if target.meter is not None:
+                target.meter.push(frame)
             target.writer.write(target.encoder.encode(frame))

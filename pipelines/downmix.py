@@ -1,8 +1,9 @@
 """Where channels go: which layout carries a source's channels, and the matrix that takes them there.
 
 Gains follow ITU-R BS.775 (annex 4): what moves to two speakers, or joins a channel that has sound of its own, does so
-at −3 dB. LFE has no place in a layout without one and is left out. When the gains of an output channel sum up to more
-than 1, all rows are divided by the largest sum: no input can clip, and the balance of the channels is kept.
+at −3 dB. LFE has no place in a layout without one and is left out. Where the gains of an output channel sum up to more
+than 1, channels that are loud together clip: peaks have to be limited, or all rows are divided by the largest sum
+(`scaled`), which no input can clip. Both keep the balance of the channels.
 """
 
 from __future__ import annotations
@@ -106,12 +107,12 @@ def has_place(channels: Iterable[str]) -> tuple[str, ...]:
     return tuple(channel for channel in channels if channel in FOLDS)
 
 
-def matrix(source: Sequence[str], target: str) -> Matrix:
+def matrix(source: Sequence[str], target: str, *, scaled: bool = True) -> Matrix:
     """The gains that take `source` channels to the layout `target`."""
     outputs = LAYOUTS[target]
     columns = [_gains(channel, source, outputs) for channel in source]
     rows = [[column.get(output, 0.0) for column in columns] for output in outputs]
-    loudest = max(1.0, *(sum(row) for row in rows))
+    loudest = max(1.0, *(sum(row) for row in rows)) if scaled else 1.0
     return tuple(tuple(gain / loudest for gain in row) for row in rows)
 
 
@@ -122,6 +123,10 @@ def _gains(channel: str, source: Sequence[str], outputs: Sequence[str]) -> Gains
         if all(output in outputs for output in gains):
             return {output: min(gain, _DOWN_3_DB) if output in source else gain for output, gain in gains.items()}
     return {}
+
+
+def can_clip(gains: Matrix) -> bool:
+    return any(sum(row) > 1 + 1e-9 for row in gains)
 
 
 def is_identity(gains: Matrix) -> bool:

@@ -119,9 +119,48 @@ class Resample(Facts):
     sample_rate: int
     layout: str
     sample_format: str
+    scaled: bool = True
+    """A downmix is divided by the largest sum of its gains, so that it can't clip."""
 
+
+class ChannelMap(Facts):
+    """Which of the source's channels become those of the output, by their places from 0."""
+
+    kind: Literal["channel_map"] = "channel_map"
+    channels: tuple[int, ...]
+
+
+class Limit(Facts):
+    """Samples above the ceiling are turned down, with the few milliseconds around them; others are not touched."""
+
+    kind: Literal["limit"] = "limit"
+    ceiling_dbfs: float
+
+
+class Loudness(Facts):
+    """By EBU R 128. None: silence, or nothing above its absolute gate of -70 LUFS."""
+
+    integrated_lufs: float | None
+    range_lu: float
+    true_peak_dbtp: float | None
+
+
+class Normalise(Facts):
+    """One gain for the whole programme. `measured` and what follows from it is known after the first pass."""
+
+    kind: Literal["normalise"] = "normalise"
+    target_lufs: float
+    true_peak_dbtp: float
+    over_peak: Literal["limit", "quieter"] = "limit"
+    measured: Loudness | None = None
+    gain_db: float = 0.0
+    limits: bool = False
+    """Whether the gain lifts peaks above the ceiling, so that they are limited."""
+
+
+SoundFilter = Resample | ChannelMap | Limit | Normalise
 
 Filter = Annotated[
-    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Denoise | Sharpen | Pad | Retag | Resample,
+    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Denoise | Sharpen | Pad | Retag | SoundFilter,
     Field(discriminator="kind"),
 ]

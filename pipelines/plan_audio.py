@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipelines import encoders
 from pipelines.audio_bitrates import POSSIBLE, usual_bitrate
 from pipelines.devices import Device
-from pipelines.downmix import LAYOUTS, carrier, has_place, is_identity, keeps, loudness_db, matrix, speakers
+from pipelines.downmix import (
+    BY_COUNT,
+    LAYOUTS,
+    can_clip,
+    carrier,
+    has_place,
+    is_identity,
+    keeps,
+    loudness_db,
+    matrix,
+    speakers,
+)
 from pipelines.errors import UnsupportedSpec
-from pipelines.filters import Resample
+from pipelines.filters import ChannelMap, Filter, Limit, Normalise, Resample
 from pipelines.metadata import labels
 from pipelines.rendition import AudioRendition
 from pipelines.source import AudioInfo
 from pipelines.spec import AUDIO_CODECS, AudioSpec
 
+DOWNMIX_CEILING_DBFS = -1.0
+"""What lossy codecs and the way between samples add has room above it."""
 DELIVERY_RATE = 48_000
 """Lossy delivery goes no higher unless asked."""
 
@@ -27,6 +42,11 @@ def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Devic
     sample_rate = _sample_rate(spec, source, codec, reasons)
     layout = _layout(spec, source, codec, reasons)
     sample_format = _sample_format(source, encoder, reasons)
+    filters = _filters(spec, source, layout, reasons)
+    filters.insert(
+        1 if spec.channel_map else 0,
+        Resample(sample_rate=sample_rate, layout=layout, sample_format=sample_format, scaled=spec.downmix == "scaled"),
+    )
     bit_rate = _bitrate(spec, codec, layout, sample_rate, reasons)
     options = {} if bit_rate is None else {"b": str(bit_rate)}
     if codec == "opus" and len(LAYOUTS[layout]) > 2:
@@ -37,7 +57,7 @@ def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Devic
         codec=codec,
         encoder=encoder,
         options=options,
-        filters=(Resample(sample_rate=sample_rate, layout=layout, sample_format=sample_format),),
+        filters=tuple(filters),
         sample_rate=sample_rate,
         layout=layout,
         sample_format=sample_format,
@@ -66,6 +86,8 @@ def _sample_rate(spec: AudioSpec, source: AudioInfo, codec: str, reasons: list[s
 
 def _layout(spec: AudioSpec, source: AudioInfo, codec: str, reasons: list[str]) -> str:
     offered = encoders.LAYOUTS[codec]
+    if spec.channel_map is not None:
+        return _mapped_layout(spec, spec.channel_map, codec)
     if spec.layout is not None and spec.layout not in offered:
         raise UnsupportedSpec(
             f"{codec} has no layout {spec.layout}; it has {', '.join(offered)}", stage="plan", codec=codec
@@ -79,13 +101,55 @@ def _layout(spec: AudioSpec, source: AudioInfo, codec: str, reasons: list[str]) 
     known = source.layout if source.layout in LAYOUTS else f"{source.layout} ({' '.join(names)})"
     gains = matrix(names, wanted)
     if not keeps(wanted, names):
-        quieter = loudness_db(gains)
+        quieter = loudness_db(gains) if spec.downmix == "scaled" else 0.0
         reasons.append(f"downmixed from {known} to {wanted}" + (f" at {quieter:.1f} dB" if quieter < -0.05 else ""))
     elif len(gains) > len(names) or not is_identity(gains):
         reasons.append(f"{known} put into {wanted}")
     elif source.layout != wanted:
         reasons.append(f"layout {source.layout} taken as {wanted}")
     return wanted
+
+
+def _mapped_layout(spec: AudioSpec, channel_map: Sequence[int | str], codec: str) -> str:
+    """The layout that is asked for, else the usual one for as many channels."""
+    layout = spec.layout or BY_COUNT[len(channel_map)]
+    if len(LAYOUTS[layout]) != len(channel_map):
+        raise UnsupportedSpec(
+            f"{layout} has {len(LAYOUTS[layout])} channels, channel_map has {len(channel_map)}", stage="plan"
+        )
+    if layout not in encoders.LAYOUTS[codec]:
+        raise UnsupportedSpec(f"{codec} has no layout {layout}", stage="plan", codec=codec)
+    return layout
+
+
+def _filters(spec: AudioSpec, source: AudioInfo, layout: str, reasons: list[str]) -> list[Filter]:
+    """All but the conversion to the encoder's format."""
+    filters: list[Filter] = []
+    names = speakers(source.layout, source.channels)
+    if spec.channel_map is not None:
+        filters.append(ChannelMap(channels=tuple(_place(channel, names, source) for channel in spec.channel_map)))
+        reasons.append(f"channels {' '.join(map(str, spec.channel_map))} taken as {layout}")
+    elif spec.loudness is None and spec.downmix == "level" and can_clip(matrix(names, layout, scaled=False)):
+        filters.append(Limit(ceiling_dbfs=DOWNMIX_CEILING_DBFS))
+        reasons.append(f"peaks of the downmix limited to {DOWNMIX_CEILING_DBFS:g} dBFS")
+    if (wanted := spec.loudness) is not None:
+        filters.append(Normalise(**wanted.model_dump()))
+        peaks = "limited" if wanted.over_peak == "limit" else "kept by less gain"
+        reasons.append(
+            f"measured first, then one gain to {wanted.target_lufs:g} LUFS; "
+            f"peaks above {wanted.true_peak_dbtp:g} dBTP {peaks}"
+        )
+    return filters
+
+
+def _place(channel: int | str, names: Sequence[str], source: AudioInfo) -> int:
+    if isinstance(channel, int) and channel < source.channels:
+        return channel
+    if isinstance(channel, str) and channel in names:
+        return names.index(channel)
+    raise UnsupportedSpec(
+        f"the sound has no channel {channel}; it has {' '.join(names)}", stage="plan", channels=list(names)
+    )
 
 
 def _sample_format(source: AudioInfo, encoder: str, reasons: list[str]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from pipelines.filters import Loudness
 from pipelines.report import Report
 
 
@@ -37,6 +38,16 @@ class Warning(_Value):
     facts: dict[str, Any] = {}
 
 
+class LoudnessResult(_Value):
+    """What was done about loudness. `before` is the sound as it would have been, `after` as its encoder got it."""
+
+    target_lufs: float
+    before: Loudness
+    after: Loudness
+    gain_db: float
+    limited: bool
+
+
 class RenditionResult(_Value):
     """One track as it was written (measured, not promised)."""
 
@@ -59,6 +70,8 @@ class RenditionResult(_Value):
     source_start_seconds: float | None = None
     source_end_seconds: float | None = None
     """Between which times of the output's clock the source has something, as decoded."""
+    loudness: LoudnessResult | None = None
+    """Where it was asked for."""
     facts: dict[str, Any] = {}
 
     @property

@@ -18,11 +18,13 @@ from pipelines.errors import Cancelled, LargerThanSource, LimitExceeded, OutOfMe
 from pipelines.hardware import open_source, opened_gpu
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.loudness_pass import is_measured, with_gains
 from pipelines.packaging.encryption import Cipher
 from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
 from pipelines.size_guard import check_projection
 from pipelines.source import SourceInfo
+from pipelines.tracks import span_of
 
 PROGRESS_SECONDS = 0.25
 
@@ -47,13 +49,17 @@ def run(
 
     A PipelineError is raised when it can't be done; what `folder` then holds is worthless.
     """
+    cancelled = cancelled or threading.Event()
+    if is_measured(plan):
+        span = span_of(plan.start_seconds, plan.end_seconds, source.start_seconds)
+        plan = with_gains(plan, source, file, span, limits, on_progress=on_progress, cancelled=cancelled)
     with ExitStack() as stack:
         gpu = stack.enter_context(opened_gpu(plan))
         clock = None if gpu is None else GpuClock()
         container = stack.enter_context(open_source(gpu, plan, source, file, limits))
         parts = assemble(plan, source, file, container, folder, limits, stack, gpu, cipher)
         demuxer = Demuxer(container, parts.streams, parts.span, source, limits, parts.warnings)
-        _Run(parts, demuxer).work(on_progress, cancelled or threading.Event())
+        _Run(parts, demuxer).work(on_progress, cancelled)
         for writer in parts.writers:
             writer.close()
         parts.judge(demuxer.holes)

@@ -106,6 +106,19 @@ class Rung(Model):
     filters: Filters = Field((), description="crop, rotate, mirror, denoise, sharpen, pad; in that order")
 
 
+class LoudnessSpec(Model):
+    """Loudness by EBU R 128: the sound is measured first, then one gain is applied to all of it."""
+
+    target_lufs: float = Field(-23.0, ge=-40, le=-8, description="integrated loudness; EBU's is -23")
+    true_peak_dbtp: float = Field(-1.0, ge=-9, le=0, description="peaks of the waveform, between samples too")
+    over_peak: Literal["limit", "quieter"] = Field(
+        "limit", description="where the gain would lift peaks above that: limit these, or take less gain"
+    )
+
+
+Channel = Annotated[int, Field(ge=0, lt=64)] | Annotated[str, Field(pattern=r"^[A-Z]{2,4}[0-9]?$")]
+
+
 class AudioSpec(Model):
     """The audio renditions of an output."""
 
@@ -113,6 +126,17 @@ class AudioSpec(Model):
     bitrate: Bitrate | None = Field(None, description="bit/s; by codec and channel count when not given")
     sample_rate: int | None = Field(None, ge=8_000, le=192_000, description="Hz")
     layout: Layout | None = Field(None, description="downmix or keep; never invents channels")
+    downmix: Literal["level", "scaled"] = Field(
+        "level",
+        description="level: dialogue as loud as before, peaks limited; scaled: quieter by as much as could ever clip",
+    )
+    channel_map: tuple[Channel, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=8,
+        description="the source's channels to take, in the order of the output's: names such as FL, or places from 0",
+    )
+    loudness: LoudnessSpec | None = Field(None, description="normalise loudness; as it is when not given")
     tracks: Literal["all", "default"] | tuple[Annotated[int, Field(ge=0, lt=64)], ...] | None = Field(
         None,
         description="positions among the source's audio tracks; all for video files, default for audio files",

@@ -13,11 +13,12 @@ from typing import Any
 from av.audio.fifo import AudioFifo
 from av.audio.frame import AudioFrame
 
-from pipelines.downmix import LAYOUTS, Matrix, matrix, speakers
 from pipelines.filters import Resample
-from pipelines.graph import Chain, Step
+from pipelines.graph import Chain
 from pipelines.rendition import AudioRendition
+from pipelines.sound_filters import changes_samples, sound_steps
 from pipelines.timestamps import rescale
+from pipelines.tracks import Span
 
 DEVIATION_SECONDS = Fraction(19, 1000)
 """Just below one packet of any usual codec (20 ms and more), and above what coarse clocks jitter by."""
@@ -29,7 +30,9 @@ class AudioGraph:
 
     def __init__(self, rendition: AudioRendition, *, frame_size: int, end_samples: int | None) -> None:
         """`frame_size`: samples of each frame but the last; 0: any number. `end_samples`: where a clip ends."""
+        self._filters = rendition.filters
         self._resample = next(step for step in rendition.filters if isinstance(step, Resample))
+        self._changes = any(changes_samples(step) for step in rendition.filters)
         self._tick = Fraction(1, rendition.sample_rate)
         self._deviation = int(DEVIATION_SECONDS * rendition.sample_rate)
         self._frame_size, self._end = frame_size, end_samples
@@ -120,40 +123,25 @@ class AudioGraph:
 
     def _is_ready(self, frame: AudioFrame) -> bool:
         """Whether the frame is as the encoder wants it, but for its length."""
+        if self._changes:
+            return False
         step = self._resample
         asked = (step.sample_rate, step.sample_format, step.layout, self._tick)
         return (frame.sample_rate, frame.format.name, frame.layout.name, frame.time_base) == asked
 
     def _build(self, frame: AudioFrame) -> Chain:
-        step = self._resample
-        names = speakers(frame.layout.name, frame.layout.nb_channels)
         source = {
             "sample_rate": str(frame.sample_rate),
             "sample_fmt": frame.format.name,
             "channel_layout": frame.layout.name,
             "time_base": str(frame.time_base),
         }
-        mix = [] if frame.layout.name == step.layout else _mix(matrix(names, step.layout), step.layout)
-        resample = {"osr": str(step.sample_rate), "osf": step.sample_format, "dither_method": "triangular_hp"}
-        return Chain(("abuffer", source), [*mix, ("aresample", resample)], "abuffersink")
+        return Chain(("abuffer", source), sound_steps(self._filters, frame), "abuffersink")
 
 
-def _mix(gains: Matrix, layout: str) -> list[Step]:
-    """The filters that apply a matrix. Channels that only change their places are moved whole: numbers stay exact."""
-    places = [_place_of(row) for row in gains]
-    if None not in places:
-        return [("channelmap", {"map": "|".join(map(str, places)), "channel_layout": layout})]
-    rows = (
-        f"{output}=" + ("+".join(f"{gain:.6f}*c{number}" for number, gain in enumerate(row) if gain) or "0*c0")
-        for output, row in zip(LAYOUTS[layout], gains, strict=True)
-    )
-    return [("aformat", {"sample_fmts": "fltp"}), ("pan", {"args": "|".join((layout, *rows))})]
-
-
-def _place_of(row: tuple[float, ...]) -> int | None:
-    """The one source channel that an output channel is, unchanged."""
-    heard = [number for number, gain in enumerate(row) if gain]
-    return heard[0] if len(heard) == 1 and row[heard[0]] == 1.0 else None
+def end_in_samples(span: Span, sample_rate: int) -> int | None:
+    """Where a clip ends, counted from its start."""
+    return None if span.end is None else rescale(1, span.end - span.start, Fraction(1, sample_rate))
 
 
 def cut(frame: AudioFrame, *, skip: int = 0, samples: int | None = None) -> AudioFrame | None:

@@ -62,6 +62,8 @@ def _check_codecs(container: str, video: LiveVideo, audio: LiveAudio) -> None:
             raise ValueError("black bars are measured on whole files: give a crop in a stream its width and height")
         if video.deinterlace == "bob" and video.frame_rate is None:
             raise ValueError("bob needs a frame_rate in a stream")
+    if isinstance(audio, AudioSpec) and audio.loudness is not None:
+        raise ValueError("loudness is measured over the whole, and a stream has no end yet")
     if isinstance(audio, AudioSpec) and audio.codec is not None and audio.codec not in audios:
         raise ValueError(f"{container} carries {', '.join(audios)} here, not {audio.codec}")
 

@@ -9,12 +9,14 @@ from typing import Any
 from pipelines.copy_track import CopyTrack
 from pipelines.covers import Cover
 from pipelines.encode import AudioEncoder, VideoEncoder
+from pipelines.filters import Normalise
+from pipelines.loudness import LoudnessMeter
 from pipelines.mux import Writer
 from pipelines.packaging.package import Package
 from pipelines.pictures.folder import PictureFolder
 from pipelines.pictures.worker import PictureWorker
 from pipelines.rendition import AudioRendition, CopyRendition, PictureRendition, Plan, RenditionPlan
-from pipelines.result import OutputResult, Progress, RenditionResult, Result, Warning
+from pipelines.result import LoudnessResult, OutputResult, Progress, RenditionResult, Result, Warning
 from pipelines.sound_graph import AudioGraph
 from pipelines.subtitles import Subtitles
 from pipelines.tracks import Span, TrackState
@@ -40,6 +42,7 @@ class Tally:
         self.workers: dict[Key, VideoWorker] = {}
         self.sounds: dict[Key, AudioGraph] = {}
         self.pictures: dict[Key, PictureWorker] = {}
+        self.meters: dict[Key, LoudnessMeter] = {}
         self.states: list[TrackState] = []
 
     def progress(self) -> Progress:
@@ -126,7 +129,21 @@ class Tally:
             start_seconds=self._start(key, rendition),
             **counts,
             **({} if encoder is None else self._source_span(rendition.stream, kind)),
+            loudness=self._loudness(key, rendition),
             facts=facts,
+        )
+
+    def _loudness(self, key: Key, rendition: RenditionPlan) -> LoudnessResult | None:
+        if key not in self.meters or not isinstance(rendition, AudioRendition):
+            return None
+        step = next(step for step in rendition.filters if isinstance(step, Normalise))
+        assert step.measured is not None
+        return LoudnessResult(
+            target_lufs=step.target_lufs,
+            before=step.measured,
+            after=self.meters[key].result(),
+            gain_db=step.gain_db,
+            limited=step.limits,
         )
 
     def _start(self, key: Key, rendition: RenditionPlan) -> float | None:

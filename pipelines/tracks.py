@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import av
 
+from pipelines.timestamps import microseconds
+
 CLIP_TOLERANCE = Fraction(1, 1000)
 """A frame this little before a clip's start belongs to it: start times are typed in decimals."""
 
@@ -37,6 +39,12 @@ class Span:
     def goes_on(self) -> bool:
         """Whether another span follows where this one ends."""
         return self.exact and self.end is not None
+
+
+def span_of(start_seconds: float, end_seconds: float | None, source_start_seconds: float) -> Span:
+    """What a plan takes of its source."""
+    start, source_start = microseconds(start_seconds), microseconds(source_start_seconds)
+    return Span(start, None if end_seconds is None else microseconds(end_seconds), start > source_start)
 
 
 @dataclass

@@ -137,22 +137,25 @@ def _rendition(layout: str) -> AudioRendition:
     )  # fmt: skip
 
 
-def test_a_loud_downmix_does_not_clip(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "ceiling"), [("scaled", 1.0), ("level", 10 ** (-1 / 20))])
+def test_a_loud_downmix_does_not_clip(tmp_path: Path, how: str, ceiling: float) -> None:
     """The same full-scale tone in all channels is the worst case: it adds up in phase."""
     path = make_audio(
         tmp_path / "in.wav",
         tracks=(Tone("pcm_f32le", "5.1", frequencies=(440.0,) * 6, amplitude=1.0),),
         seconds=0.5,
     )
-    output, _ = transcoded(path, tmp_path / "out", {"type": "mkv", "audio": {"codec": "flac", "layout": "stereo"}})
+    output, _ = transcoded(
+        path, tmp_path / "out", {"type": "mkv", "audio": {"codec": "flac", "layout": "stereo", "downmix": how}}
+    )
     peak = float(np.max(np.abs(decode_audio(output).samples)))
-    assert 0.99 < peak <= 1.0
+    assert 0.98 * ceiling < peak <= ceiling + 1e-3
 
 
-@pytest.mark.parametrize("codec", ["aac", "opus"])
-def test_a_downmix_has_the_stated_levels(tmp_path: Path, codec: str) -> None:
+@pytest.mark.parametrize(("codec", "how"), [("aac", "scaled"), ("opus", "level")])
+def test_a_downmix_has_the_stated_levels(tmp_path: Path, codec: str, how: str) -> None:
     """Measured per source channel: one loud channel at a time, its level left and right."""
-    gains = np.array(matrix(LAYOUTS["5.1"], "stereo"))
+    gains = np.array(matrix(LAYOUTS["5.1"], "stereo", scaled=how == "scaled"))
     for number, name in enumerate(LAYOUTS["5.1"]):
         frequencies = tuple(1000.0 if n == number else 0.0 for n in range(6))
         path = make_audio(
@@ -160,7 +163,9 @@ def test_a_downmix_has_the_stated_levels(tmp_path: Path, codec: str) -> None:
             seconds=0.3,
         )  # fmt: skip
         output, _ = transcoded(
-            path, tmp_path / "out", {"type": "mkv", "audio": {"codec": codec, "layout": "stereo", "bitrate": 256_000}}
+            path,
+            tmp_path / "out",
+            {"type": "mkv", "audio": {"codec": codec, "layout": "stereo", "bitrate": 256_000, "downmix": how}},
         )
         middle = decode_audio(output).samples[:, 4800:9600]
         levels = np.sqrt(2 * np.mean(middle**2, axis=1)) / 0.5
@@ -171,7 +176,9 @@ def test_reasons_say_what_became_of_the_channels() -> None:
     def reason(called: str, channels: int, **spec: str) -> str:
         return audio_of({"type": "mp4", "audio": spec}, source(audio(layout=called, channels=channels))).reason
 
-    assert "downmixed from 5.1 to stereo at -7.7 dB" in reason("5.1", 6, layout="stereo")
+    assert "downmixed from 5.1 to stereo at -7.7 dB" in reason("5.1", 6, layout="stereo", downmix="scaled")
+    assert "downmixed from 5.1 to stereo; " in reason("5.1", 6, layout="stereo")
+    assert "limited to -1 dBFS" in reason("5.1", 6, layout="stereo")
     assert "2.1 (FL FR LFE) put into 5.1" in reason("2.1", 3)
     assert "layout 5.1(side) taken as 5.1" in reason("5.1(side)", 6)
     assert "channels are not invented" in reason("mono", 1, layout="5.1")
