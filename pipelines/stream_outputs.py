@@ -72,7 +72,8 @@ _TRACK_NAME = re.compile(r"[va]([0-9]+|-copy)")
 
 
 def _check_name(name: str) -> str:
-    if _TRACK_NAME.fullmatch(name) or name in ("input", "snapshot.jpg") or name.endswith((".m3u8", ".mpd")):
+    taken = _TRACK_NAME.fullmatch(name) or name in ("input", "input.udp", "snapshot.jpg")
+    if taken or name.endswith((".m3u8", ".mpd")):
         raise ValueError(f"{name} is the service's own name for something")
     return name
 

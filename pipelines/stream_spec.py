@@ -68,7 +68,9 @@ class StreamInput(Model):
 
     url: str | None = Field(None, max_length=8192, description="rtsp, rtmp, http, udp, rtp, srt; s variants over TLS")
     listen: Listen | None = None
-    transport: Literal["auto", "tcp"] = Field("auto", description="of RTSP: over TCP, interleaved")
+    transport: Literal["auto", "tcp", "udp"] = Field(
+        "auto", description="of RTSP's media; auto: over TCP, and in datagrams where the server takes nothing else"
+    )
     reconnect: Reconnect = Reconnect()
     connect_seconds: float = Field(10.0, ge=1, le=300, description="to connect and to find out what it is")
     read_seconds: float = Field(10.0, ge=1, le=600, description="without a byte, after which it is connected anew")
@@ -81,6 +83,8 @@ class StreamInput(Model):
             raise ValueError("give either url or listen")
         if self.url is not None and scheme_of(self.url) not in INPUT_SCHEMES:
             raise ValueError(f"an input's URL starts with one of {', '.join(INPUT_SCHEMES)}")
+        if self.transport == "udp" and scheme_of(self.url or "") != "rtsp":
+            raise ValueError("udp is a transport of rtsp; rtsps goes over its one encrypted connection")
         return self
 
     @property

@@ -28,6 +28,12 @@ class ConnectFailed(PipelineError):
     retryable = True
 
 
+class TransportRefused(ConnectFailed):
+    """A server of RTSP sends nothing over TCP."""
+
+    code = "transport_refused"
+
+
 class SourceLost(PipelineError):
     """The source did not come back within the attempts that it has."""
 
@@ -64,13 +70,16 @@ class Connection:
 
 
 class Link(Protocol):
-    """Makes connections by name: `input`, or an output's."""
+    """Makes connections by name: INPUT, INPUT_IN_DATAGRAMS, or an output's."""
 
     def connect(self, name: str, cancelled: threading.Event) -> Connection:
         """Blocks until it is there. ConnectFailed, or whatever is wrong with the address."""
 
 
 HOST = "{host}"
+INPUT = "input"
+INPUT_IN_DATAGRAMS = "input.udp"
+"""Names of the source's connection; the second is for servers of RTSP that send nothing over TCP."""
 CHUNK_BYTES = 1 << 16
 _LOOK_SECONDS = 0.2
 

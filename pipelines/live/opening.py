@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,18 @@ from av.container import InputContainer
 from pipelines.errors import BadInput, LimitExceeded
 from pipelines.input import check_pixels, decoder_options
 from pipelines.limits import Limits
-from pipelines.live.link import HOST, Bridge, ByteReader, ConnectFailed, Connection, Link, SourceStalled
+from pipelines.live.link import (
+    HOST,
+    INPUT,
+    INPUT_IN_DATAGRAMS,
+    Bridge,
+    ByteReader,
+    ConnectFailed,
+    Connection,
+    Link,
+    SourceStalled,
+    TransportRefused,
+)
 
 _SNIFFED_BYTES = 4 * 188
 _ANALYSED_MICROSECONDS = 3_000_000
@@ -68,13 +80,14 @@ class Opener:
         self, link: Link, bridge: Callable[[], Bridge], limits: Limits, on_bytes: Callable[[int], None]
     ) -> None:
         self._link, self._bridge, self._limits, self._on_bytes = link, bridge, limits, on_bytes
+        self._way = INPUT
 
     @contextmanager
     def open(
         self, connect_seconds: float, read_seconds: float, cancelled: threading.Event, hwaccel: Any = None
     ) -> Iterator[Opened]:
         """ConnectFailed, SourceStalled, BadInput, LimitExceeded; and what the link says of the address."""
-        connection = self._link.connect("input", cancelled)
+        connection = self._link.connect(self._way, cancelled)
         try:
             if connection.kind == "bytes":
                 yield from self._bytes(connection, connect_seconds, read_seconds, cancelled, hwaccel)
@@ -109,6 +122,10 @@ class Opener:
                     url = connection.url.replace(HOST, bridge.address)
                     asked = {"protocol_whitelist": protocols, **options, **(connection.options or {})}
                     container = self._open(url, form, asked, hwaccel, lambda: passage.silent)
+            except TransportRefused:
+                self._way = INPUT_IN_DATAGRAMS
+                passage.end()
+                raise
             except BaseException:
                 passage.end()
                 raise
@@ -132,6 +149,8 @@ class Opener:
         except av.error.FFmpegError as error:
             if silent():
                 raise SourceStalled("the source sent nothing while it was opened", stage="open") from error
+            if form == "rtsp" and error.errno == errno.EPROTONOSUPPORT:
+                raise TransportRefused("the server sends nothing over TCP", stage="open") from None
             # FFmpeg's words may name the URL, and with it its password
             raise ConnectFailed(f"the source could not be opened as {form}: {error.strerror}", stage="open") from None
         try:

@@ -27,8 +27,9 @@ CODED = (
 
 RTSP_SERVER = """
 import sys, gi
+gi.require_version("GstRtsp", "1.0")
 gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtspServer
+from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
 Gst.init(None)
 server = GstRtspServer.RTSPServer()
 server.set_address("127.0.0.1")
@@ -40,6 +41,8 @@ camera.set_launch(
     "audiotestsrc is-live=true ! audio/x-raw,rate=48000,channels=2 ! avenc_aac ! rtpmp4gpay name=pay1 pt=97 )"
 )
 camera.set_shared(True)
+if len(sys.argv) > 2:
+    camera.set_protocols(GstRtsp.RTSPLowerTrans.UDP)
 server.get_mount_points().add_factory("/cam", camera)
 server.attach(None)
 print("ready", flush=True)
@@ -148,11 +151,11 @@ def publisher(url: str, muxer: str, *more: str) -> Iterator[subprocess.Popen[byt
 
 
 @contextmanager
-def rtsp_camera() -> Iterator[str]:
-    """The URL of a camera."""
+def rtsp_camera(*, over_udp: bool = False) -> Iterator[str]:
+    """The URL of a camera; `over_udp`: one that sends nothing over TCP."""
     need_gstreamer()
     port = free_port()
-    with running(SYSTEM_PYTHON, "-c", RTSP_SERVER, str(port), ready=b"ready"):
+    with running(SYSTEM_PYTHON, "-c", RTSP_SERVER, str(port), *(["udp"] if over_udp else []), ready=b"ready"):
         yield f"rtsp://127.0.0.1:{port}/cam"
 
 

@@ -27,6 +27,7 @@ from transcoder.streams.hls_pull import HLS_TYPES, pull
 from transcoder.streams.relay import Handover, exchange, pair, pour
 from transcoder.streams.rtmp.client import Publisher
 from transcoder.streams.rtsp_push import RtspPublisher
+from transcoder.streams.rtsp_udp import RtspOverUdp
 from transcoder.streams.srt import srt_connection
 from transcoder.streams.urls import TLS, StreamUrl
 
@@ -44,8 +45,13 @@ class Dialer:
     resolve: Resolve | None = None
     ssl_context: ssl.SSLContext | None = None
 
-    async def dial(self, url: StreamUrl, *, sends: bool, name: str) -> Handover:
-        """BlockedAddress, DnsTimeout, ConnectFailed, and UnsupportedProtocol where this machine lacks one."""
+    async def dial(self, url: StreamUrl, *, sends: bool, name: str, in_datagrams: bool = False) -> Handover:
+        """BlockedAddress, DnsTimeout, ConnectFailed, and UnsupportedProtocol where this machine lacks one.
+
+        `in_datagrams`: how a server of RTSP is to send.
+        """
+        if in_datagrams and url.scheme == "rtsp" and not sends:
+            return await self._rtsp_over_udp(url)
         return await (_OUT if sends else _IN)[url.scheme](self, url, name)
 
     async def addresses(self, url: StreamUrl) -> tuple[Address, ...]:
@@ -97,6 +103,14 @@ class Dialer:
         _, reader, writer = await self._streams(url)
         ours, theirs = pair()
         return Handover(theirs, kind, told, options=options, work=lambda: exchange(reader, writer, ours))
+
+    async def _rtsp_over_udp(self, url: StreamUrl) -> Handover:
+        sock, reader, writer = await self._streams(url)
+        address = parse_literal(sock.getpeername()[0])
+        assert address is not None
+        relay = RtspOverUdp(reader, writer, address)
+        ours, theirs = pair()
+        return Handover(theirs, "rtsp", f"rtsp://{url.login}{HOST}{url.path}", work=lambda: relay.exchange(ours))
 
     async def _publish(self, url: StreamUrl, name: str) -> Handover:
         """RTMP, spoken here: what the process writes is FLV."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.errors import Cancelled, PipelineError
 from pipelines.limits import Limits
+from pipelines.live.link import INPUT, INPUT_IN_DATAGRAMS
 from pipelines.live.stats import LiveStats, StreamResult
 from pipelines.result import Warning
 from pipelines.stream_spec import StreamJob
@@ -176,7 +177,7 @@ class _Connections:
         self._dialer, self._job, self._secrets, self._listener = dialer, job, secrets, listener
 
     async def by_name(self, name: str) -> Handover:
-        if name != "input":
+        if name not in (INPUT, INPUT_IN_DATAGRAMS):
             url = self._secrets.pushes.get(name)
             if url is None:
                 raise PipelineError("there is no such output", stage="fetch")
@@ -185,7 +186,10 @@ class _Connections:
             return await self._listener.publisher()
         if self._secrets.input is None:
             raise PipelineError("the stream's address is not known any more", stage="fetch")
-        return await self._dialer.dial(parse_stream_url(self._secrets.input), sends=False, name=name)
+        transport = self._job.input.transport
+        in_datagrams = transport == "udp" or (transport == "auto" and name == INPUT_IN_DATAGRAMS)
+        source = parse_stream_url(self._secrets.input)
+        return await self._dialer.dial(source, sends=False, name=name, in_datagrams=in_datagrams)
 
 
 def needs_loopback(job: StreamJob) -> bool:
