@@ -12,6 +12,7 @@ from pipelines.placement import Site
 from pipelines.plan_decode import check_use, plan_decoders
 from pipelines.plan_ladder import LadderAssembly
 from pipelines.plan_output import FileAssembly, Notes
+from pipelines.quality.rates import drafted, to_be_measured, with_reasons
 from pipelines.rendition import OutputPlan, Plan
 from pipelines.size_guard import size_limit
 from pipelines.source import SourceInfo
@@ -42,6 +43,7 @@ def plan(
         raise UnsupportedSpec(f"software was asked for and {device.id} is a GPU", stage="plan")
     if not source.video and not source.audio:
         raise BadInput("the input has neither video nor audio", stage="plan")
+    open_ends, spec = to_be_measured(spec), drafted(spec)
     start, end, duration = _span(spec, source)
     notes = Notes()
     for track in (*source.video, *source.audio):
@@ -54,8 +56,12 @@ def plan(
     cpu_encodes = spec.device.policy == "auto" and spec.device.fallback
     site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
     clipped = start > source.start_seconds
-    outputs = tuple(
-        _plan_output(output, source, site, notes, clipped=clipped, duration=duration) for output in spec.outputs
+    outputs = with_reasons(
+        (
+            _plan_output(output, source, site, notes, clipped=clipped, duration=duration)
+            for output in spec.outputs or ()
+        ),
+        open_ends,
     )
     _check_places(outputs)
     check_use(site, outputs)

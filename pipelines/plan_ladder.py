@@ -108,12 +108,13 @@ class LadderAssembly(OutputAssembly):
         common = seen_by(output.filters, track)
         asked = output.video if isinstance(output.video, tuple) else auto_rungs(common, usual)
         made: list[tuple[Rung, VideoRendition]] = []
-        for rung in asked:
+        for number, rung in enumerate(asked):
             filters = with_common(output.filters, rung.filters)
             rung = rung.model_copy(update={"codec": rung.codec or usual, "filters": filters})
             rung = with_rate(rung, seen_by(filters, track))
             rung = rung.model_copy(update={"gop_seconds": _gop_seconds(rung.gop_seconds, output.segment_seconds)})
-            made.append((rung, plan_video(rung, track, output.container, self.site)))
+            planned = plan_video(rung, track, output.container, self.site)
+            made.append((rung, planned.model_copy(update={"rung": number})))
         kept: list[VideoRendition | CopyRendition] = []
         for rung, rendition in made:
             same = [other for other, twin in made if other is not rung and _same_picture(rendition, twin)]

@@ -71,11 +71,24 @@ class Cbr(_Mode):
 
 
 class TargetQuality(_Mode):
-    """The CRF is searched until the metric's mean reaches `target` (SSIM 0-1, PSNR in dB)."""
+    """As few bits as give this quality: the CRF is found by measuring samples of the source before the run."""
 
     mode: Literal["target_quality"] = "target_quality"
-    metric: Literal["ssim", "psnr"] = "ssim"
-    target: Annotated[float, Field(gt=0, le=100)]
+    metric: Literal["ssim", "psnr", "xpsnr"] = Field("ssim", description="SSIM is 0-1, the others are in dB")
+    value: Annotated[float, Field(gt=0, le=80, description="the mean over all pictures of the samples")]
+    min_crf: Quality | None = Field(None, description="best CRF that is tried; by codec when not given")
+    max_crf: Quality | None = Field(None, description="worst CRF that is tried; by codec when not given")
+    max_bitrate: Bitrate | None = Field(None, description="bit/s that peaks stay below, whatever the quality")
+
+    @model_validator(mode="after")
+    def _on_the_scale(self) -> TargetQuality:
+        if self.metric == "ssim" and self.value >= 1:
+            raise ValueError("SSIM is below 1")
+        if self.metric != "ssim" and self.value < 10:
+            raise ValueError(f"{self.metric} is in dB: at least 10")
+        if self.min_crf is not None and self.max_crf is not None and self.min_crf > self.max_crf:
+            raise ValueError("min_crf is above max_crf")
+        return self
 
 
 RateControl = Annotated[Crf | Cqp | Icq | Vbr | Cbr | TargetQuality, Field(discriminator="mode")]

@@ -81,6 +81,8 @@ class VideoRendition(_Rendition):
     inner: tuple[int, int] | None = None
     bars: str = "#000000"
     """See Canvas."""
+    rung: int = 0
+    """Which of the output's rungs it is of."""
 
     @property
     def canvas(self) -> Canvas:

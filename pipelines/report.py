@@ -10,6 +10,7 @@ from typing import Any
 
 import av
 
+from pipelines.quality.findings import Findings
 from pipelines.source import Facts, SourceInfo
 
 
@@ -29,6 +30,8 @@ class Report(Facts):
     """Without its tags and chapters."""
     stage_seconds: dict[str, float]
     cpu_seconds: float
+    findings: Findings = Findings()
+    """What was measured before the run, and decided by it."""
 
 
 def versions() -> Versions:
@@ -42,6 +45,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.stage_seconds: dict[str, float] = {}
+        self.findings = Findings()
         self._cpu = _cpu_seconds()
 
     @contextmanager
@@ -59,6 +63,7 @@ class Stopwatch:
             source=source.model_copy(update={"metadata": {}, "chapters": ()}),
             stage_seconds=self.stage_seconds,
             cpu_seconds=round(_cpu_seconds() - self._cpu, 3),
+            findings=self.findings,
         )
 
 

@@ -12,10 +12,13 @@ from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.packaging.encryption import Cipher
 from pipelines.plan import plan
+from pipelines.quality.decide import PlanOn, decide, explained
+from pipelines.quality.rates import needs_measuring
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch
 from pipelines.result import Progress, Result
 from pipelines.run import run
+from pipelines.source import SourceInfo
 from pipelines.spec import FileJob
 from pipelines.survey import examine
 from pipelines.verify import verify
@@ -46,8 +49,18 @@ def transcode(
     watch = Stopwatch()
     with watch.stage("probe"):
         source = examine(spec, file, limits)
+    plan_on = _planner(source, device, verdicts)
     with watch.stage("plan"):
-        planned = estimated(plan(spec, source, device, verdicts=verdicts), source, pace)
+        planned = estimated(plan_on(spec), source, pace)
+    if needs_measuring(spec):
+        if on_plan is not None:
+            on_plan(planned)
+        with watch.stage("measure"):
+            decided = decide(
+                spec, source, file, folder, plan_on, limits=limits, on_progress=on_progress, cancelled=cancelled
+            )
+            planned = estimated(explained(plan_on(decided.spec), decided.findings), source, pace)
+            watch.findings = decided.findings
     if on_plan is not None:
         on_plan(planned)
     with watch.stage("run"):
@@ -57,3 +70,12 @@ def transcode(
     with watch.stage("verify"):
         verify(planned, result, folder)
     return result.model_copy(update={"report": watch.report(source)})
+
+
+def _planner(source: SourceInfo, device: Device, verdicts: Sequence[Verdict]) -> PlanOn:
+    def plan_on(job: FileJob, other: Device | None = None) -> Plan:
+        if other is None:
+            return plan(job, source, device, verdicts=verdicts)
+        return plan(job, source, other)
+
+    return plan_on

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from pipelines.quality.findings import Findings
 from pipelines.rendition import Placement, Refusal
 from pipelines.report import Versions
 from pipelines.result import Warning
@@ -125,6 +126,7 @@ class Receipt(Facts):
     refusals: tuple[Refusal, ...] = Field((), description="ways that were considered and not taken")
     earlier_attempts: tuple[EarlierAttempt, ...] = ()
     outputs: tuple[OutputReceipt, ...]
+    findings: Findings = Field(Findings(), description="what was measured before the run, and decided by it")
     warnings: tuple[Warning, ...] = ()
     costs: Costs
     command: Command | None = None

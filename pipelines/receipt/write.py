@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.devices import Device
+from pipelines.quality.findings import Findings
 from pipelines.receipt.command import equivalent
 from pipelines.receipt.values import (
     Costs,
@@ -66,6 +67,7 @@ def write_receipt(plan: Plan, result: Result, files: Mapping[str, Written], devi
         refusals=plan.refusals,
         earlier_attempts=about.earlier_attempts,
         outputs=tuple(outputs),
+        findings=Findings() if report is None else report.findings,
         warnings=result.warnings,
         costs=Costs(
             wall_seconds={

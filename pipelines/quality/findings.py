@@ -1,0 +1,38 @@
+"""What was measured before a run, and decided by it."""
+
+from __future__ import annotations
+
+from pipelines.quality.metrics import Score
+from pipelines.rate_control import TargetQuality
+from pipelines.source import Facts
+
+
+class Probe(Facts):
+    """One CRF tried on the samples. `bit_rate`: of their pictures, bit/s."""
+
+    crf: float
+    score: Score
+    bit_rate: int | None
+
+
+class RungFinding(Facts):
+    """What target quality came to for one rung: the CRF, and what was measured with it on samples."""
+
+    output: str
+    rung: int
+    goal: TargetQuality
+    crf: float
+    score: Score
+    reached: bool
+    probes: tuple[Probe, ...]
+
+    @property
+    def reason(self) -> str:
+        goal, score = self.goal, self.score
+        how = f"crf {self.crf:g} by measuring {score.frames} pictures of samples in {len(self.probes)} probes"
+        reached = "" if self.reached else ", which is the best there is"
+        return f"{how}: {goal.metric} {score.mean:.4f} for {goal.value:g}{reached}"
+
+
+class Findings(Facts):
+    targets: tuple[RungFinding, ...] = ()
