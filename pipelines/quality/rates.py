@@ -38,7 +38,9 @@ def drafted(spec: FileJob) -> FileJob:
     """The job with each codec's usual CRF where one is to be found, as far as the goal's bounds allow."""
     rates: dict[Place, RateControl] = {}
     codecs = {
-        str(output.name): LADDER_VIDEO[output.kind][0] if isinstance(output, Ladder) else _usual(output.container)
+        str(output.name): LADDER_VIDEO[output.kind][0]
+        if isinstance(output, Ladder)
+        else _usual(getattr(output, "container", ""))
         for output in spec.outputs or ()
     }
     for place, rung in rungs_of(spec):

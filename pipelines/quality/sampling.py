@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.assembly import Assembly, microseconds
+from pipelines.assembly import Assembly
 from pipelines.containers import CONTAINERS
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
@@ -17,6 +17,7 @@ from pipelines.rendition import OutputPlan, Plan, VideoRendition
 from pipelines.result import Progress
 from pipelines.run import run
 from pipelines.source import SourceInfo
+from pipelines.timestamps import microseconds
 from pipelines.tracks import Holes, Span
 
 LOSSLESS = {"preset": "ultrafast", "qp": "0"}
