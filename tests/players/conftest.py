@@ -62,7 +62,7 @@ def browser(players: dict[str, Path]) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def server(browser: Any) -> Iterator[LiveServer]:
-    with live_server(TRANSCODER_SOFTWARE_SLOTS="1") as running:
+    with live_server(TRANSCODER_SOFTWARE_SLOTS="1", TRANSCODER_ALLOWED_NETWORKS="127.0.0.0/8") as running:
         yield running
 
 

@@ -50,6 +50,7 @@ def engines() -> list[tuple[int, int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(MINUTES * 60 + 300)
 @pytest.mark.skipif(not MINUTES, reason="set TRANSCODER_SOAK_MINUTES")
 async def test_two_streams_with_a_reconnect_a_minute_stay_as_they_are(tmp_path: Path) -> None:
     need_ffmpeg()
