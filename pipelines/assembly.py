@@ -29,6 +29,7 @@ from pipelines.limits import Limits
 from pipelines.loudness import LoudnessMeter
 from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
+from pipelines.overlays import Scene
 from pipelines.packaging.encryption import Cipher
 from pipelines.packaging.package import Package, open_writer
 from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
@@ -47,6 +48,7 @@ from pipelines.rendition import (
 from pipelines.samples import SLOT_FORMATS
 from pipelines.sound_graph import AudioGraph, end_in_samples
 from pipelines.source import SourceInfo, VideoInfo
+from pipelines.stills import read_images
 from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
 from pipelines.tracks import Holes, Span, TrackState, span_of
@@ -88,6 +90,7 @@ class Assembly:
         self.plan, self.source, self.container, self.limits = plan, source, container, limits
         self.warnings = WarningLog(plan.warnings)
         self.span = self._taken()
+        self.images = read_images(plan, file, limits)
         self.threads: list[Callable[[], None]] = []
         self.packets: dict[int, Channel[Packet[Any]]] = {}
         self.video_tracks: dict[int, TrackState] = {}
@@ -222,11 +225,12 @@ class Assembly:
         return frames
 
     def _graph(self, rendition: VideoRendition | PictureRendition, time_base: Fraction, info: VideoInfo) -> VideoGraph:
+        scene = Scene(self.images, self.span.zero)
         places = (self.decode[rendition.stream].frames, rendition.filter_placement, rendition.placement)
         if self.gpu is None or "hardware" not in places:
-            return VideoGraph(rendition, time_base, info.sample_aspect_ratio)
+            return VideoGraph(rendition, time_base, info.sample_aspect_ratio, scene)
         work = decode_work(self.gpu, info, "filter")
-        return HardwareGraph(rendition, time_base, info.sample_aspect_ratio, self.gpu, work)
+        return HardwareGraph(rendition, time_base, info.sample_aspect_ratio, self.gpu, work, scene)
 
     def _encoder(self, rendition: VideoRendition, writer: Writer, time_base: Fraction) -> VideoEncoder:
         stream = writer.add(rendition, self.container, time_base, self.gpu)

@@ -125,15 +125,88 @@ class SharpenFilter(_Filter):
     level: Level = "medium"
 
 
+Anchor = Literal[
+    "top_left", "top", "top_right", "left", "center", "right", "bottom_left", "bottom", "bottom_right"
+]  # fmt: skip
+_SHARE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,2})?%")
+
+
+def _length(value: int | str) -> int | str:
+    if isinstance(value, str) and (not _SHARE.fullmatch(value) or float(value[:-1]) > 100):
+        raise ValueError("a length is a number of pixels, or a share such as 5%")
+    return value
+
+
+Length = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_SIDE)] | Annotated[str, Field(max_length=7)], AfterValidator(_length)
+]
+Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class ImageSource(_Filter):
+    """A picture beside the input: exactly one of `upload` (an upload's id) and `path` (in one of the media roots)."""
+
+    upload: str | None = Field(None, min_length=1, max_length=64)
+    path: str | None = Field(None, min_length=1, max_length=4096)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.upload is None) == (self.path is None):
+            raise ValueError("give exactly one of upload, path")
+        return self
+
+    @property
+    def key(self) -> str:
+        """What its file is known by."""
+        return f"path:{self.path}" if self.upload is None else f"upload:{self.upload}"
+
+
+class OverlayFilter(_Filter):
+    """A PNG, JPEG or WebP laid over the picture, through its own transparency. Times are the output's."""
+
+    type: Literal["overlay"] = "overlay"
+    image: ImageSource
+    anchor: Anchor = Field("top_right", description="which corner, side or middle it is at")
+    margin_x: Length = Field("3%", description="pixels, or a share of the picture's width")
+    margin_y: Length = Field("3%", description="pixels, or a share of the picture's height")
+    width: Length | None = Field(None, description="pixels, or a share of the picture's width; its own when not given")
+    opacity: float = Field(1.0, gt=0, le=1)
+    start_seconds: Seconds = 0.0
+    end_seconds: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.width in (0, "0%"):
+            raise ValueError("an image has a width")
+        if self.end_seconds is not None and self.end_seconds <= self.start_seconds:
+            raise ValueError("it ends after it starts")
+        return self
+
+
+class FadeFilter(_Filter):
+    """From black at the start, to black at the end."""
+
+    type: Literal["fade"] = "fade"
+    in_seconds: float = Field(0.0, ge=0, le=60)
+    out_seconds: float = Field(0.0, ge=0, le=60)
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.in_seconds and not self.out_seconds:
+            raise ValueError("give in_seconds or out_seconds")
+        return self
+
+
 VideoFilter = Annotated[
-    CropFilter | RotateFilter | MirrorFilter | PadFilter | DenoiseFilter | SharpenFilter,
+    CropFilter | RotateFilter | MirrorFilter | PadFilter | DenoiseFilter | SharpenFilter | OverlayFilter | FadeFilter,
     Field(discriminator="type"),
 ]
 
-ORDER = ("crop", "rotate", "mirror", "denoise", "sharpen", "pad")
+ORDER = ("crop", "rotate", "mirror", "denoise", "sharpen", "pad", "overlay", "fade")
 """How filters follow each other. Scaling, colours and the file's own rotation lie between crop and rotate."""
-REPEATABLE: tuple[str, ...] = ()
-"""What may be in a list more than once."""
+REPEATABLE = ("overlay",)
+"""What may be in a list more than once, and follows in the list's order."""
+MOST_OVERLAYS = 4
 
 
 def _once_each(filters: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
@@ -141,6 +214,8 @@ def _once_each(filters: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
     for name in dict.fromkeys(names):
         if name not in REPEATABLE and names.count(name) > 1:
             raise ValueError(f"{name} is in the list more than once")
+    if names.count("overlay") > MOST_OVERLAYS:
+        raise ValueError(f"at most {MOST_OVERLAYS} images are laid over a picture")
     return filters
 
 

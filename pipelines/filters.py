@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.source import Facts
+from pipelines.source import Facts, Ratio
 
 Range = Literal["tv", "pc"]
 HdrTransfer = Literal["smpte2084", "arib-std-b67"]
@@ -104,6 +105,39 @@ class Sharpen(Facts):
     deep: bool = False
 
 
+class Overlay(Facts):
+    """An image over the picture. Sizes are pixels of the canvas, `width` and `height` those of the canvas itself.
+
+    `image` is what its file is known by, `image_width` None its own. Times are the output's.
+    """
+
+    kind: Literal["overlay"] = "overlay"
+    image: str
+    width: int
+    height: int
+    image_width: int | None = None
+    pixel_aspect: Ratio = Fraction(1)
+    across: float
+    down: float
+    """Where it is between left (0) and right (1), top and bottom."""
+    margin_x: int
+    margin_y: int
+    opacity: float = 1.0
+    start_seconds: float = 0.0
+    end_seconds: float | None = None
+    pixel_format: str
+    matrix: str | None = None
+
+
+class Fade(Facts):
+    """From black, and to black at the end. `lasts_seconds`: of the output; None: there is no end to fade at."""
+
+    kind: Literal["fade"] = "fade"
+    in_seconds: float = 0.0
+    out_seconds: float = 0.0
+    lasts_seconds: float | None = None
+
+
 class Retag(Facts):
     """Frames are called what they are; no pixel changes."""
 
@@ -161,6 +195,18 @@ class Normalise(Facts):
 SoundFilter = Resample | ChannelMap | Limit | Normalise
 
 Filter = Annotated[
-    Deinterlace | Flatten | Crop | Scale | ToneMap | Transpose | Denoise | Sharpen | Pad | Retag | SoundFilter,
+    Deinterlace
+    | Flatten
+    | Crop
+    | Scale
+    | ToneMap
+    | Transpose
+    | Denoise
+    | Sharpen
+    | Pad
+    | Overlay
+    | Fade
+    | Retag
+    | SoundFilter,
     Field(discriminator="kind"),
 ]

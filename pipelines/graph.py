@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -28,23 +27,12 @@ from pipelines.filters import (
     ToneMap,
     Transpose,
 )
+from pipelines.overlays import SCENE_STEPS, Scene
 from pipelines.picture_facts import picture_of
 from pipelines.rendition import PictureRendition, VideoRendition
+from pipelines.steps import Fed, Step
 from pipelines.tone_map import FORMAT, lookup_picture
 from pipelines.touches import DENOISE, SHARPEN
-
-Step = tuple[str, dict[str, str]]
-"""A filter of FFmpeg and its options."""
-
-
-@dataclass(frozen=True)
-class Fed:
-    """A filter of FFmpeg with a second input, which is one picture for all time."""
-
-    name: str
-    options: dict[str, str]
-    picture: VideoFrame
-
 
 SWS_MATRIX = {
     "bt709": "bt709", "bt470bg": "bt470bg", "smpte170m": "smpte170m", "smpte240m": "smpte240m", "fcc": "fcc",
@@ -217,13 +205,18 @@ class VideoGraph:
     """
 
     def __init__(
-        self, rendition: VideoRendition | PictureRendition, time_base: Fraction, sample_aspect_ratio: Fraction
+        self,
+        rendition: VideoRendition | PictureRendition,
+        time_base: Fraction,
+        sample_aspect_ratio: Fraction,
+        scene: Scene = Scene(),  # noqa: B008 - frozen
     ) -> None:
-        self._rendition = rendition
+        self._rendition, self._scene = rendition, scene
         self._source_time_base = time_base
         self._sar = sample_aspect_ratio
         self._fields = tuple(step for step in rendition.filters if is_about_fields(step))
         self._touches = tuple(step for step in rendition.filters if isinstance(step, Denoise | Sharpen))
+        self._finish = tuple(step for step in rendition.filters if type(step) in SCENE_STEPS)
         bob = any(isinstance(step, Deinterlace) and step.bob for step in self._fields)
         self.time_base = time_base / 2 if bob else time_base
         self._planned: tuple[Any, ...] | None = None
@@ -260,13 +253,14 @@ class VideoGraph:
         framing = self._rendition.framing
         crops = () if framing is None else framing.steps(picture.width, picture.height)
         picture = picture if framing is None else framing.of_picture(picture)
-        return (*self._fields, *crops, *conform(picture, self._rendition.canvas, self._touches))
+        return (*self._fields, *crops, *conform(picture, self._rendition.canvas, self._touches), *self._finish)
 
     def _aspect(self, frame: VideoFrame) -> Fraction:
         return frame.opaque if isinstance(frame.opaque, Fraction) else self._sar
 
     def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> Sequence[Step | Fed]:
-        return software_steps([planned for planned in filters if not is_idle(planned, frame, frame.format.name)])
+        wanted = [planned for planned in filters if not is_idle(planned, frame, frame.format.name)]
+        return software_steps(wanted, self._scene)
 
     def _source(self, frame: VideoFrame) -> dict[str, str]:
         return {
@@ -279,8 +273,12 @@ class VideoGraph:
         }
 
 
-def software_steps(filters: Sequence[Filter]) -> list[Step | Fed]:
-    return [step for planned in filters for step in VIDEO_STEPS[type(planned)](planned)]
+def software_steps(filters: Sequence[Filter], scene: Scene) -> list[Step | Fed]:
+    steps: list[Step | Fed] = []
+    for planned in filters:
+        staged = SCENE_STEPS.get(type(planned))
+        steps += VIDEO_STEPS[type(planned)](planned) if staged is None else staged(planned, scene)
+    return steps
 
 
 def is_idle(step: Filter, frame: VideoFrame, pixel_format: str) -> bool:

@@ -14,7 +14,7 @@ from pipelines.colours import is_gray
 from pipelines.conform import picture_range
 from pipelines.errors import DeviceUnsupported
 from pipelines.filters import Deinterlace, Filter
-from pipelines.graph import Chain, Fed, Step, VideoGraph, is_idle, software_steps
+from pipelines.graph import Chain, VideoGraph, is_idle, software_steps
 from pipelines.hardware import Gpu
 from pipelines.hardware_encode import encode_work
 from pipelines.hardware_encoders import API_OF
@@ -29,8 +29,10 @@ from pipelines.hardware_filters import (
     surface_for,
     upload,
 )
+from pipelines.overlays import Scene
 from pipelines.picture_facts import picture_of
 from pipelines.rendition import PictureRendition, VideoRendition
+from pipelines.steps import Fed, Step
 
 _HAND_OVER = re.compile(r"MFX|hwmap|derived? device", re.IGNORECASE)
 """In FFmpeg's words of a QSV device that can't be made from the VAAPI one."""
@@ -57,8 +59,9 @@ class HardwareGraph(VideoGraph):
         sample_aspect_ratio: Fraction,
         gpu: Gpu,
         work: Work,
+        scene: Scene = Scene(),  # noqa: B008 - frozen
     ) -> None:
-        super().__init__(rendition, time_base, sample_aspect_ratio)
+        super().__init__(rendition, time_base, sample_aspect_ratio, scene)
         self._gpu, self._work = gpu, work
         self._began = False
         self._looks_around = rendition.filter_placement == "hardware" and any(
@@ -156,7 +159,7 @@ class HardwareGraph(VideoGraph):
             if on_gpu and (wanted or not encodes):
                 steps += download(held)
                 on_gpu = False
-            steps += software_steps(wanted)
+            steps += software_steps(wanted, self._scene)
             if encodes and not on_gpu and self._gpu.graphs:
                 steps += upload(rendition.pixel_format, None)
         if encodes and self._gpu.graphs and API_OF[rendition.encoder] == "qsv":

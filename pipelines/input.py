@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ class LocalFile:
 
     path: Path
     name: str
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """Files that go with it, such as images to lay over its pictures, by what the job knows them by."""
 
 
 @contextmanager

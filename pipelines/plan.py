@@ -10,6 +10,7 @@ from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.pictures.plan import PictureAssembly
 from pipelines.placement import Site
 from pipelines.plan_decode import check_use, plan_decoders
+from pipelines.plan_finish import with_ends
 from pipelines.plan_ladder import LadderAssembly
 from pipelines.plan_output import FileAssembly, Notes
 from pipelines.quality.rates import drafted, to_be_measured, with_reasons
@@ -63,6 +64,7 @@ def plan(
         ),
         open_ends,
     )
+    outputs = with_ends(outputs, duration)
     _check_places(outputs)
     check_use(site, outputs)
     return Plan(

@@ -18,6 +18,7 @@ from pipelines.hardware_encoders import SURFACES, driver_mode, encoder_options
 from pipelines.metadata import labels
 from pipelines.placement import Site, misfit
 from pipelines.plan_colour import plan_colour
+from pipelines.plan_finish import plan_finish
 from pipelines.plan_size import plan_size
 from pipelines.plan_timing import plan_fields, plan_rate, stays_interlaced
 from pipelines.plan_touches import plan_touches
@@ -132,7 +133,8 @@ def _rendition(
     gop = max(1, ceil(rate * Fraction(rung.gop_seconds).limit_denominator(1000)))
     options = _options(rung, draft, gop, canvas, reasons)
     crops = () if framing is None else framing.steps(source.width, source.height)
-    filters = (*fields, *crops, *conform(picture, canvas, plan_touches(rung, draft.pixel_format, reasons)))
+    touches = plan_touches(rung, draft.pixel_format, reasons)
+    filters = (*fields, *crops, *conform(picture, canvas, touches), *plan_finish(rung, canvas, reasons))
     return VideoRendition(
         stream=source.index,
         codec=codec,
@@ -231,7 +233,7 @@ def _pixel_format(
 def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list[str]) -> bool:
     if not (source.rotation or source.mirrored):
         return False
-    turns = [each.type for each in rung.filters if each.type in ("rotate", "mirror", "pad")]
+    turns = [each.type for each in rung.filters if each.type in ("rotate", "mirror", "pad", "overlay")]
     turn = f"{source.rotation}° clockwise" + (", mirrored" if source.mirrored else "")
     if rung.rotation == "keep" and turns:
         reasons.append(f"turned {turn}: {' and '.join(turns)} are for the picture as it is displayed")

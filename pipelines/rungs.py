@@ -103,7 +103,7 @@ class Rung(Model):
         "auto", description="auto and bob where interlaced pictures are found; bob makes a frame of each field"
     )
     speed: Speed = Field("medium", description="encoding effort, in x264's words for every codec")
-    filters: Filters = Field((), description="crop, rotate, mirror, denoise, sharpen, pad; in that order")
+    filters: Filters = Field((), description="applied in their own order: crop, rotate, mirror, denoise …")
 
 
 class LoudnessSpec(Model):

@@ -8,7 +8,7 @@ from av.audio.frame import AudioFrame
 
 from pipelines.downmix import LAYOUTS, Matrix, matrix, speakers
 from pipelines.filters import ChannelMap, Filter, Limit, Normalise, Resample
-from pipelines.graph import Step
+from pipelines.steps import Step
 
 OVERSAMPLED = 4
 """Times the sample rate at which true peaks are limited: what lies between samples is a sample there."""

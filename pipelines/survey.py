@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.beside import filters_of
 from pipelines.black_bars import measure_bars
 from pipelines.choice import main_video
 from pipelines.filter_spec import CropFilter
@@ -10,7 +11,6 @@ from pipelines.limits import Limits
 from pipelines.probe import probe
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob
-from pipelines.spec_ladders import Ladder
 
 
 def examine(spec: FileJob, file: LocalFile, limits: Limits) -> SourceInfo:
@@ -31,11 +31,4 @@ def examine(spec: FileJob, file: LocalFile, limits: Limits) -> SourceInfo:
 
 def wants_bars(spec: FileJob) -> bool:
     """Whether some rendition is to lose its black bars."""
-    for output in spec.outputs or ():
-        video = getattr(output, "video", None)
-        common = output.filters if isinstance(output, Ladder) else ()
-        rungs = video if isinstance(video, tuple) else (video,)
-        for each in (*common, *(each for rung in rungs for each in getattr(rung, "filters", ()))):
-            if isinstance(each, CropFilter) and each.auto:
-                return True
-    return False
+    return any(isinstance(each, CropFilter) and each.auto for each in filters_of(spec))

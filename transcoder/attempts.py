@@ -154,6 +154,8 @@ class AttemptRunner:
             bring = self.inputs.bring(spec.input, claim.tenant, scratch, total_seconds=allowed_seconds)
             with notes.watch.stage("fetch"):
                 source = await unless_stopped(bring, stop)
+                beside = self.inputs.with_beside(source, spec, claim.tenant, scratch, total_seconds=allowed_seconds)
+                source = await unless_stopped(beside, stop)
             folder = scratch / "out"
             await asyncio.to_thread(folder.mkdir)
             hashing.begin(source, wanted=spec.receipt.source_hash and not claim.number)

@@ -109,6 +109,7 @@ class Bench:
                 payload={
                     "path": str(work.source.path),
                     "name": work.source.name,
+                    "beside": {key: str(path) for key, path in work.source.beside.items()},
                     "spec": claim.spec,
                     "folder": str(work.folder),
                     "limits": settings.limits.model_dump(mode="json"),
@@ -120,7 +121,7 @@ class Bench:
                 deadline_seconds=work.remaining_seconds,
                 stall_seconds=settings.gpu_stall_seconds if course.gpu else settings.stall_seconds,
                 log_path=self.storage.log_path(claim.job_id),
-                readable=(work.source.path, *readable),
+                readable=(work.source.path, *work.source.beside.values(), *readable),
                 writable=(work.folder,),
                 gpu=course.gpu,
             ),

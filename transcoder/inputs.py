@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from pipelines.beside import images_of
 from pipelines.errors import DeadlineExceeded
-from pipelines.spec import Input
+from pipelines.spec import FileJob, Input
 from transcoder.addresses import Network, parse_url
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
 from transcoder.fetch import FetchedFile, fetch
@@ -42,6 +43,8 @@ class LocalInput:
     name: str
     sha256: str | None = None
     """Of an upload, which was hashed as it came."""
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """Files that the job names beside its input, by what it knows them by."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,26 @@ class Inputs:
         assert source.path is not None
         path = await asyncio.to_thread(locate, source.path, self.media_roots)
         return LocalInput(path, path.name)
+
+    async def check_beside(self, spec: FileJob) -> None:
+        """The same of what it names beside its input."""
+        for image in images_of(spec):
+            if image.path is not None:
+                await asyncio.to_thread(locate, image.path, self.media_roots)
+
+    async def with_beside(
+        self, source: LocalInput, spec: FileJob, tenant: str, scratch: Path, *, total_seconds: float
+    ) -> LocalInput:
+        """The input with the files that the job names beside it."""
+        found: dict[str, Path] = {}
+        for number, image in enumerate(images_of(spec)):
+            if image.upload is not None:
+                folder = scratch / f"beside-{number}"
+                await asyncio.to_thread(folder.mkdir)
+                found[image.key] = (await self._upload(image.upload, tenant, folder, total_seconds)).path
+            else:
+                found[image.key] = await asyncio.to_thread(locate, str(image.path), self.media_roots)
+        return replace(source, beside=found)
 
     async def _upload(self, upload_id: str, tenant: str, scratch: Path, total_seconds: float) -> LocalInput:
         try:

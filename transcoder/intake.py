@@ -51,6 +51,7 @@ class Intake:
         now = utc_now()
         _check_deadline(spec.ready_by, now)
         await self.inputs.check(spec.input)
+        await self.inputs.check_beside(resolved)
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)
         refusal = spec_refusal(resolved) if spec.split == "always" else None

@@ -41,11 +41,12 @@ class Payload(BaseModel):
 
     path: Path
     name: str
+    beside: dict[str, Path] = {}
     limits: Limits
 
     @property
     def file(self) -> LocalFile:
-        return LocalFile(path=self.path, name=self.name)
+        return LocalFile(path=self.path, name=self.name, beside=self.beside)
 
 
 class PlanPayload(Payload):

@@ -17,6 +17,7 @@ from transcoder.database import Database
 from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
 from transcoder.ids import ID_PATTERN
 from transcoder.jobs import Job, JobStatus
+from transcoder.named_uploads import named_by
 from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_of, job_from
 from transcoder.split import family
@@ -116,6 +117,8 @@ class JobStore:
                 raise _conflict(row["status"], "tried again")
             if row["upload_id"] is not None:
                 await check_upload(connection, row["upload_id"], tenant)
+            for named in await named_by(connection, job_id):
+                await check_upload(connection, named, tenant)
             if self._quotas is not None:
                 await self._quotas.check_jobs(connection, tenant)
             await _change(

@@ -15,6 +15,7 @@ from pipelines.stream_spec import StreamJob
 from transcoder.database import current_time
 from transcoder.errors import IdempotencyConflict, InputUploadNotFound, QueueFull, ServiceError, UnknownQueue
 from transcoder.jobs import Job, JobStatus
+from transcoder.named_uploads import save_named, uploads_beside
 from transcoder.queues import Queue, queued_counts, read_queues
 from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
@@ -63,6 +64,12 @@ class NewJob:
         if "priority" in self.spec.model_fields_set or queue.default_priority == self.spec.priority:
             return self
         return replace(self, spec=self.spec.model_copy(update={"priority": queue.default_priority}))
+
+    @property
+    def uploads(self) -> tuple[str, ...]:
+        """All that it uses, its input first."""
+        own = self.spec.input.upload
+        return (*(() if own is None else (own,)), *sorted(uploads_beside(self.spec)))
 
     def as_job(self) -> Job:
         """The job as it is in the moment it was added."""
@@ -136,7 +143,7 @@ async def add_jobs(
         known = keys.get(key) if key is not None else None
         if known is not None:
             results.append(_replayed(job, known))
-        elif (upload := job.spec.input.upload) is not None and (job.tenant, upload) not in stored:
+        elif (upload := next((u for u in job.uploads if (job.tenant, u) not in stored), None)) is not None:
             results.append(InputUploadNotFound("there is no such upload", upload=upload))
         elif quotas is not None and waiting.get(job.tenant, 0) >= quotas.queued_jobs:
             results.append(quotas.too_many_jobs())
@@ -211,7 +218,7 @@ async def _known_keys(connection: AsyncConnection, new: Sequence[NewJob]) -> dic
 
 async def _stored_uploads(connection: AsyncConnection, new: Sequence[NewJob]) -> set[tuple[str, str]]:
     """(tenant, upload) of the uploads that are there. In the jobs' own transaction, in which none expires."""
-    ids = {job.spec.input.upload for job in new if job.spec.input.upload is not None}
+    ids = {upload for job in new for upload in job.uploads}
     if not ids:
         return set()
     rows = await connection.execute(select(uploads.c.tenant, uploads.c.id).where(uploads.c.id.in_(ids)))
@@ -229,4 +236,5 @@ async def _insert(connection: AsyncConnection, fresh: Sequence[NewJob]) -> None:
     for table, values in rows:
         if values:
             await connection.execute(insert(table), values)
+    await save_named(connection, {job.id: uploads_beside(job.spec) for job in fresh})
     await save_secrets(connection, {job.id: job.secrets for job in fresh if job.secrets is not None})

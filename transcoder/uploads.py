@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, exists, insert, select
+from sqlalchemy import ColumnElement, delete, exists, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from transcoder.database import Database
 from transcoder.errors import Conflict, InputUploadNotFound, UploadNotFound
 from transcoder.jobs import JobStatus, Upload
+from transcoder.named_uploads import is_named
 from transcoder.quotas import Quotas, stored_bytes
 from transcoder.records import upload_from, upload_values
 from transcoder.tables import jobs, uploads
@@ -81,4 +82,4 @@ async def check_upload(connection: AsyncConnection, upload_id: str, tenant: str)
 
 
 def _in_use() -> ColumnElement[bool]:
-    return exists().where(jobs.c.upload_id == uploads.c.id, jobs.c.status.in_(_ACTIVE))
+    return or_(exists().where(jobs.c.upload_id == uploads.c.id, jobs.c.status.in_(_ACTIVE)), is_named(_ACTIVE))

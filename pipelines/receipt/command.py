@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from pipelines.filters import Filter, Resample, ToneMap
-from pipelines.graph import VIDEO_STEPS, Fed, Step
+from pipelines.graph import VIDEO_STEPS
 from pipelines.hardware import uses_hardware
 from pipelines.packaging.layout import Packaging
 from pipelines.receipt.values import Command
@@ -25,6 +25,7 @@ from pipelines.rendition import (
     VideoRendition,
 )
 from pipelines.source import SourceInfo
+from pipelines.steps import Fed, Step
 
 PROGRAM = "ffmpeg"
 MEDIA = {"video": "v", "audio": "a", "subtitle": "s", "picture": "v"}

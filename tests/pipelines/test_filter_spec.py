@@ -18,6 +18,8 @@ GOOD: list[dict[str, Any]] = [
     {"type": "pad", "aspect": "16:9", "colour": "#102030"},
     {"type": "denoise", "level": "light"},
     {"type": "sharpen"},
+    {"type": "overlay", "image": {"upload": "abc"}, "width": "12.5%", "margin_x": 10, "end_seconds": 4.5},
+    {"type": "fade", "in_seconds": 1.5},
 ]
 
 BAD: list[dict[str, Any]] = [
@@ -51,6 +53,26 @@ BAD: list[dict[str, Any]] = [
     {"type": "denoise", "level": "extreme"},
     {"type": "sharpen", "level": None},
     {"degrees": 90},
+    {"type": "overlay"},
+    {"type": "overlay", "image": "/etc/passwd"},
+    {"type": "overlay", "image": {}},
+    {"type": "overlay", "image": {"url": "http://127.0.0.1/logo.png"}},
+    {"type": "overlay", "image": {"upload": "a", "path": "b"}},
+    {"type": "overlay", "image": {"upload": ""}},
+    {"type": "overlay", "image": {"upload": "a"}, "width": "main_w/4"},
+    {"type": "overlay", "image": {"upload": "a"}, "width": 0},
+    {"type": "overlay", "image": {"upload": "a"}, "width": "0%"},
+    {"type": "overlay", "image": {"upload": "a"}, "margin_x": "101%"},
+    {"type": "overlay", "image": {"upload": "a"}, "margin_x": -1},
+    {"type": "overlay", "image": {"upload": "a"}, "opacity": 0},
+    {"type": "overlay", "image": {"upload": "a"}, "opacity": float("nan")},
+    {"type": "overlay", "image": {"upload": "a"}, "anchor": "10:10"},
+    {"type": "overlay", "image": {"upload": "a"}, "start_seconds": 3, "end_seconds": 3},
+    {"type": "overlay", "image": {"upload": "a"}, "start_seconds": float("inf")},
+    {"type": "fade"},
+    {"type": "fade", "in_seconds": -1},
+    {"type": "fade", "in_seconds": 61},
+    {"type": "fade", "in_seconds": "1:enable=0"},
 ]
 
 
@@ -69,6 +91,13 @@ def test_what_is_no_filter_is_refused(each: dict[str, Any]) -> None:
 def test_a_filter_is_in_a_list_once() -> None:
     with pytest.raises(ValidationError, match="more than once"):
         Rung.model_validate({"filters": [GOOD[1], GOOD[1]]})
+
+
+def test_some_images_may_be_in_a_list_and_not_many() -> None:
+    images = [{"type": "overlay", "image": {"upload": str(number)}} for number in range(5)]
+    assert len(Rung.model_validate({"filters": images[:4]}).filters) == 4
+    with pytest.raises(ValidationError, match="at most 4 images"):
+        Rung.model_validate({"filters": images})
 
 
 def test_a_list_of_filters_ends() -> None:

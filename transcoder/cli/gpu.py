@@ -140,6 +140,7 @@ class Gpus:
             payload={
                 "path": str(file.path),
                 "name": file.name,
+                "beside": {key: str(path) for key, path in file.beside.items()},
                 "spec": spec.model_dump(mode="json"),
                 "folder": str(folder),
                 "limits": self.settings.limits.model_dump(mode="json"),
@@ -148,7 +149,7 @@ class Gpus:
             },
             deadline_seconds=self.settings.attempt_timeout_seconds,
             stall_seconds=stall_seconds,
-            readable=(file.path,),
+            readable=(file.path, *file.beside.values()),
             writable=(folder,),
             gpu=device.path if gpu else None,
         )

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from pathlib import Path
 from queue import SimpleQueue
@@ -150,6 +150,19 @@ def exists(out: Path) -> CommandError:
     return CommandError("output_exists", f"{out} exists; --force replaces it")
 
 
+def _beside(spec: FileJob) -> dict[str, Path]:
+    """The images that the job names, by paths of this machine: uploads are a server's."""
+    from pipelines.beside import images_of
+
+    found: dict[str, Path] = {}
+    for image in images_of(spec):
+        if image.path is None:
+            raise CommandError("file_error", f"{image.key}: uploads are on a server; give a path", INPUT)
+        check_file(Path(image.path))
+        found[image.key] = Path(image.path).absolute()
+    return found
+
+
 def check_file(path: Path) -> None:
     """CommandError where `path` is no file that can be read."""
     if not path.exists():
@@ -256,6 +269,7 @@ class Engine:
         from pipelines.transcode import transcode
         from transcoder.cli.gpu import opened, wants_gpu
 
+        file = replace(file, beside=_beside(spec))
         if encodes_pictures(spec) and wants_gpu(spec.device, self.settings):
 
             async def transcoded() -> Result:

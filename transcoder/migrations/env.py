@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
+from transcoder import named_uploads as _named  # noqa: F401 - likewise
 from transcoder.auth.tables import api_keys
 from transcoder.receipts import tables as _receipts  # noqa: F401 - so that they are known
 from transcoder.speeds import speeds_table as _speeds  # noqa: F401 - likewise
