@@ -72,8 +72,11 @@ class Connection:
 class Link(Protocol):
     """Makes connections by name: INPUT, INPUT_IN_DATAGRAMS, or an output's."""
 
-    def connect(self, name: str, cancelled: threading.Event) -> Connection:
-        """Blocks until it is there. ConnectFailed, or whatever is wrong with the address."""
+    def connect(self, name: str, cancelled: threading.Event, about: str = "") -> Connection:
+        """Blocks until it is there. ConnectFailed, or whatever is wrong with the address.
+
+        `about`: what a server of RTSP is told of the tracks that will be sent (SDP).
+        """
 
 
 HOST = "{host}"

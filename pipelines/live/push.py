@@ -13,7 +13,7 @@ from pipelines.errors import PipelineError
 from pipelines.live.backoff import Backoff
 from pipelines.live.link import ByteWriter, Connection, Link
 from pipelines.live.remux import Mux
-from pipelines.live.rtp import RtpMux
+from pipelines.live.rtp import RtpMux, description
 from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
 from pipelines.stream_spec import PushOutput
@@ -89,7 +89,7 @@ class Pusher(Queued):
             return False
         tracks = [self._known[name] for name in sorted(self._known, key=lambda name: name != self._leader)]
         try:
-            connection = self._link.connect(self.standing.name, self._cancelled)
+            connection = self._connect(tracks)
             self._sending = _Sending(connection, self._output.container, tracks, piece)
         except PipelineError as error:
             self._lost(error.message, final=not error.retryable)
@@ -99,6 +99,11 @@ class Pusher(Queued):
             return False
         self.standing.state, self.standing.error = "live", None
         return True
+
+    def _connect(self, tracks: list[Track]) -> Connection:
+        if self._output.container == "rtp":
+            return self._link.connect(self.standing.name, self._cancelled, description(tracks))
+        return self._link.connect(self.standing.name, self._cancelled)
 
     def _lost(self, message: str, *, final: bool = False) -> None:
         self._leave()

@@ -1,7 +1,7 @@
-"""Tracks as RTP for a server of RTSP: a description first, then packets as RTSP has them between its messages.
+"""Tracks as RTP for a server of RTSP: their description (RFC 8866), and packets as RTSP has them between its messages.
 
-What is written: `SDP `, the description's length in 4 bytes, the description (RFC 8866); then for each packet `$`, its
-channel, its length in 2 bytes, the packet (RFC 2326, 10.12). A track has two channels: its packets, and its reports.
+For each packet is written: `$`, its channel, its length in 2 bytes, the packet (RFC 2326, 10.12). A track has two
+channels: its packets, and its reports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pipelines.errors import OutputFailed
 from pipelines.live.remux import Mux
 from pipelines.live.units import Piece, Track
 
-SDP_MARK = b"SDP "
 PACKET_BYTES = 1400
 """With all headers around it, it fits an Ethernet frame."""
 FIRST_PAYLOAD_TYPE = 96
@@ -45,9 +44,8 @@ class RtpMux:
     """Used as a `Mux` is. Pieces from before `start` are left out."""
 
     def __init__(self, target: Target, tracks: Sequence[Track], start: Fraction) -> None:
-        self._target, self._tracks, self._start = target, tracks, start
+        self._start = start
         self._muxes: dict[str, Mux] = {}
-        self._description = description(tracks)
         for number, track in enumerate(tracks):
             options = {
                 "packetsize": str(PACKET_BYTES),
@@ -57,8 +55,6 @@ class RtpMux:
             self._muxes[track.name] = Mux(_Channel(target, number), "rtp", [track], options=options, start=start)
 
     def open(self) -> None:
-        told = self._description.encode()
-        self._target.write(SDP_MARK + len(told).to_bytes(4) + told)
         for mux in self._muxes.values():
             mux.open()
 

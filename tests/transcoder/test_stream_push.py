@@ -58,6 +58,7 @@ async def test_a_server_of_rtsp_records_what_is_pushed_to_it(tmp_path: Path) -> 
             await streams.until(job_id, lambda job: bytes_of(job, "push") > 40_000)
             job = await streams.until(job_id, lambda job: standing(job, "stranger") == "failed")
             assert standing(job, "push") == "live"
+            assert "the server refused ANNOUNCE: 401" in str(job["stats"]["outputs"])
             assert SECRET not in (await streams.http.get(f"/v1/jobs/{job_id}")).text
             assert (await streams.stop(job_id))["status"] == "completed"
     assert await asyncio.to_thread(played_frames, str(recorded), 10) > 20

@@ -96,19 +96,19 @@ def test_a_stored_job_says_nothing_secret_and_is_still_a_job() -> None:
 )  # fmt: skip
 async def test_private_addresses_are_for_the_operator_to_allow(url: str) -> None:
     with pytest.raises(BlockedAddress):
-        await Dialer(allowed_networks=()).dial(parse_stream_url(url), sends=False, name="input")
+        await Dialer(allowed_networks=()).dial(parse_stream_url(url), sends=False)
 
 
 @pytest.mark.parametrize("url", ["udp://239.1.1.1:5000", "udp://192.168.1.1:5000", "rtmp://127.0.0.1/a/b"])
 async def test_pushes_go_through_the_same_guard(url: str) -> None:
     with pytest.raises(BlockedAddress):
-        await Dialer(allowed_networks=()).dial(parse_stream_url(url), sends=True, name="push")
+        await Dialer(allowed_networks=()).dial(parse_stream_url(url), sends=True)
 
 
 async def test_unspecified_addresses_are_not_received_at_even_where_all_is_allowed() -> None:
     dialer = Dialer(allowed_networks=(ip_network("0.0.0.0/0"),))
     with pytest.raises(BlockedAddress):
-        await dialer.dial(parse_stream_url("udp://0.0.0.0:5000"), sends=False, name="input")
+        await dialer.dial(parse_stream_url("udp://0.0.0.0:5000"), sends=False)
 
 
 def test_publishers_are_taken_only_where_there_are_ports() -> None:

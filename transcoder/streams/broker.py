@@ -1,7 +1,7 @@
 """The service's end of a stream's link: makes the connections that its process asks for, and tells it to stop.
 
-Messages are JSON, one a packet. The process sends `connect` (id, name) and `abandon` (id); it is sent `connected`,
-with a descriptor, or `refused` (the error), each with the id, and `stop` (the reason).
+Messages are JSON, one a packet. The process sends `connect` (id, name, about) and `abandon` (id); it is sent
+`connected`, with a descriptor, or `refused` (the error), each with the id, and `stop` (the reason).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from transcoder.streams.relay import Handover
 
 _CONNECT_SECONDS = 60.0
 
-Connect = Callable[[str], Awaitable[Handover]]
-"""By name: `input`, or a push output's."""
+Connect = Callable[[str, str], Awaitable[Handover]]
+"""By name: the input's, or a push output's; and what is to be told about the tracks that it will send."""
 
 logger = logging.getLogger(__name__)
 
@@ -60,18 +60,19 @@ class Broker:
         while packet := await loop.sock_recv(self._ours, MAX_PACKET_BYTES):
             try:
                 asked = json.loads(packet)
-                op, number, name = asked["op"], int(asked["id"]), str(asked.get("name", ""))
+                op, number = asked["op"], int(asked["id"])
+                name, about = str(asked.get("name", "")), str(asked.get("about", ""))
             except (ValueError, KeyError, TypeError):
                 logger.warning("a stream's process said something unreadable")
                 continue
             if op == "connect" and number not in self._dialling:
-                task = asyncio.create_task(self._dial(number, name))
+                task = asyncio.create_task(self._dial(number, name, about))
                 self._dialling[number] = task
                 task.add_done_callback(lambda _, number=number: self._dialling.pop(number, None))  # type: ignore[misc]
             elif op == "abandon" and (dialling := self._dialling.get(number)) is not None:
                 dialling.cancel()
 
-    async def _dial(self, number: int, name: str) -> None:
+    async def _dial(self, number: int, name: str, about: str) -> None:
         """Makes a connection, hands it over and keeps it going; the one of that name before is given up."""
         before = self._working.pop(name, None)
         if before is not None:
@@ -79,7 +80,7 @@ class Broker:
             await asyncio.gather(before, return_exceptions=True)
         try:
             async with asyncio.timeout(None if name in self._patient else _CONNECT_SECONDS):
-                made = await self._connect(name)
+                made = await self._connect(name, about)
         except PipelineError as error:
             self._refuse(number, error.to_json())
             return

@@ -29,9 +29,9 @@ class ServiceLink:
         self._gone = False
         threading.Thread(target=self._listen, name="link", daemon=True).start()
 
-    def connect(self, name: str, cancelled: threading.Event) -> Connection:
+    def connect(self, name: str, cancelled: threading.Event, about: str = "") -> Connection:
         number = next(self._numbers)
-        self._send({"op": "connect", "id": number, "name": name})
+        self._send({"op": "connect", "id": number, "name": name, "about": about})
         with self._changed:
             while number not in self._answers:
                 if cancelled.is_set() or self._gone:

@@ -45,14 +45,14 @@ class Dialer:
     resolve: Resolve | None = None
     ssl_context: ssl.SSLContext | None = None
 
-    async def dial(self, url: StreamUrl, *, sends: bool, name: str, in_datagrams: bool = False) -> Handover:
+    async def dial(self, url: StreamUrl, *, sends: bool, about: str = "", in_datagrams: bool = False) -> Handover:
         """BlockedAddress, DnsTimeout, ConnectFailed, and UnsupportedProtocol where this machine lacks one.
 
-        `in_datagrams`: how a server of RTSP is to send.
+        `about`: what a server of RTSP that takes a stream is told of it. `in_datagrams`: how one is to send.
         """
         if in_datagrams and url.scheme == "rtsp" and not sends:
             return await self._rtsp_over_udp(url)
-        return await (_OUT if sends else _IN)[url.scheme](self, url, name)
+        return await (_OUT if sends else _IN)[url.scheme](self, url, about)
 
     async def addresses(self, url: StreamUrl) -> tuple[Address, ...]:
         target = Target(url.scheme, url.host, url.port, url.path)
@@ -90,7 +90,7 @@ class Dialer:
                 return sock
         raise ConnectFailed(f"no connection to {url.host}:{url.port}: {failure}", stage="fetch")
 
-    async def _server(self, url: StreamUrl, name: str) -> Handover:
+    async def _server(self, url: StreamUrl, about: str) -> Handover:
         """RTSP or RTMP, which the process speaks itself; TLS is spoken here."""
         kind = url.scheme.removesuffix("s")
         options = {}
@@ -112,7 +112,7 @@ class Dialer:
         ours, theirs = pair()
         return Handover(theirs, "rtsp", f"rtsp://{url.login}{HOST}{url.path}", work=lambda: relay.exchange(ours))
 
-    async def _publish(self, url: StreamUrl, name: str) -> Handover:
+    async def _publish(self, url: StreamUrl, about: str) -> Handover:
         """RTMP, spoken here: what the process writes is FLV."""
         if url.login:
             raise ConnectFailed("RTMP with a user name is not spoken here; servers take a stream key", stage="fetch")
@@ -130,11 +130,16 @@ class Dialer:
         ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))
 
-    async def _record(self, url: StreamUrl, name: str) -> Handover:
-        """RTSP, spoken here: what the process writes is RTP, with what describes it in front."""
-        _, reader, writer = await self._streams(url)
-        ours, theirs = pair()
+    async def _record(self, url: StreamUrl, about: str) -> Handover:
+        """RTSP, spoken here: what the process writes is RTP."""
+        sock, reader, writer = await self._streams(url)
         publisher = RtspPublisher(reader, writer, url)
+        try:
+            await publisher.announce(about.encode())
+        except BaseException:
+            sock.close()
+            raise
+        ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))
 
     async def _streams(self, url: StreamUrl) -> tuple[socket.socket, asyncio.StreamReader, asyncio.StreamWriter]:
@@ -153,7 +158,7 @@ class Dialer:
             raise
         return sock, reader, writer
 
-    async def _http(self, url: StreamUrl, name: str) -> Handover:
+    async def _http(self, url: StreamUrl, about: str) -> Handover:
         """The body as it comes; of a playlist, the bodies of its segments."""
         headers = {}
         if url.username is not None:
@@ -188,7 +193,7 @@ class Dialer:
             ),
         )  # fmt: skip
 
-    async def _datagrams(self, url: StreamUrl, name: str) -> Handover:
+    async def _datagrams(self, url: StreamUrl, about: str) -> Handover:
         """Listens at the URL's address, a multicast group or one of this machine's own; both only as allowed."""
         address = parse_literal(url.host)
         if address is None or not any(address in network for network in self.allowed_networks):
@@ -201,7 +206,7 @@ class Dialer:
         ours, theirs = pair()
         return Handover(theirs, format="mpegts", work=lambda: pour(receive(sock, rtp=url.scheme == "rtp"), ours))
 
-    async def _send_datagrams(self, url: StreamUrl, name: str) -> Handover:
+    async def _send_datagrams(self, url: StreamUrl, about: str) -> Handover:
         literal = parse_literal(url.host)
         if literal is not None and literal.is_multicast:
             if not any(literal in network for network in self.allowed_networks):
@@ -212,11 +217,11 @@ class Dialer:
         ours, theirs = pair()
         return Handover(theirs, work=lambda: send_datagrams(ours, address, url.port))
 
-    async def _srt(self, url: StreamUrl, name: str) -> Handover:
+    async def _srt(self, url: StreamUrl, about: str) -> Handover:
         addresses = await self.addresses(url)
         return await srt_connection(url, addresses[0], sends=False)
 
-    async def _send_srt(self, url: StreamUrl, name: str) -> Handover:
+    async def _send_srt(self, url: StreamUrl, about: str) -> Handover:
         addresses = await self.addresses(url)
         return await srt_connection(url, addresses[0], sends=True)
 

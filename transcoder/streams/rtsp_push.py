@@ -11,7 +11,6 @@ import socket
 from dataclasses import dataclass, field
 
 from pipelines.live.link import ConnectFailed
-from pipelines.live.rtp import SDP_MARK
 from transcoder.streams.urls import StreamUrl
 
 ANSWER_SECONDS = 10.0
@@ -19,7 +18,6 @@ SEND_SECONDS = 10.0
 """How long a server may take nothing."""
 ALIVE_SECONDS = 20.0
 """Between requests that tell the server that its session is in use still; servers' usual limit is 60."""
-MAX_SDP_BYTES = 16_384
 MAX_BODY_BYTES = 65_536
 _READ_BYTES = 1 << 16
 _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^,\s]*))')
@@ -43,25 +41,26 @@ class RtspPublisher:
         self._session: str | None = None
         self._challenge: tuple[str, dict[str, str]] | None = None
 
-    async def send(self, source: socket.socket) -> None:
-        """Everything that comes over `source`, until it ends or the server does. ConnectFailed when it is refused."""
-        theirs, ours = await asyncio.open_connection(sock=source)
+    async def announce(self, described: bytes) -> None:
+        """Until the server records. ConnectFailed when it does not take the stream."""
         try:
-            described = await _described(theirs)
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._begin(described)
-            ways = [asyncio.create_task(self._send(theirs)), asyncio.create_task(self._hear())]
-            try:
-                done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                if ways[0] in done and ways[0].exception() is None:
-                    self._write("TEARDOWN", self._address)
-            finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
         except (asyncio.IncompleteReadError, TimeoutError, OSError, ValueError) as error:
             raise ConnectFailed(f"{self._url.host} broke off, or does not speak RTSP", stage="fetch") from error
+
+    async def send(self, source: socket.socket) -> None:
+        """Everything that comes over `source`, until it ends or the server does."""
+        theirs, ours = await asyncio.open_connection(sock=source)
+        ways = [asyncio.create_task(self._send(theirs)), asyncio.create_task(self._hear())]
+        try:
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            if ways[0] in done and ways[0].exception() is None:
+                self._write("TEARDOWN", self._address)
         finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
             for writer in (ours, self._writer):
                 writer.close()
                 with contextlib.suppress(OSError):
@@ -159,14 +158,6 @@ class RtspPublisher:
         """What the server says while it records is of no account, but for its end."""
         while await self._reader.read(_READ_BYTES):
             continue
-
-
-async def _described(source: asyncio.StreamReader) -> bytes:
-    mark = await source.readexactly(len(SDP_MARK) + 4)
-    size = int.from_bytes(mark[len(SDP_MARK) :])
-    if not mark.startswith(SDP_MARK) or size > MAX_SDP_BYTES:
-        raise ValueError("no description of the stream")
-    return await source.readexactly(size)
 
 
 def _chosen(challenges: list[str]) -> tuple[str, dict[str, str]]:

@@ -176,12 +176,12 @@ class _Connections:
     def __init__(self, dialer: Dialer, job: StreamJob, secrets: StreamSecrets, listener: Listener | None) -> None:
         self._dialer, self._job, self._secrets, self._listener = dialer, job, secrets, listener
 
-    async def by_name(self, name: str) -> Handover:
+    async def by_name(self, name: str, about: str) -> Handover:
         if name not in (INPUT, INPUT_IN_DATAGRAMS):
             url = self._secrets.pushes.get(name)
             if url is None:
                 raise PipelineError("there is no such output", stage="fetch")
-            return await self._dialer.dial(parse_stream_url(url), sends=True, name=name)
+            return await self._dialer.dial(parse_stream_url(url), sends=True, about=about)
         if self._listener is not None:
             return await self._listener.publisher()
         if self._secrets.input is None:
@@ -189,7 +189,7 @@ class _Connections:
         transport = self._job.input.transport
         in_datagrams = transport == "udp" or (transport == "auto" and name == INPUT_IN_DATAGRAMS)
         source = parse_stream_url(self._secrets.input)
-        return await self._dialer.dial(source, sends=False, name=name, in_datagrams=in_datagrams)
+        return await self._dialer.dial(source, sends=False, in_datagrams=in_datagrams)
 
 
 def needs_loopback(job: StreamJob) -> bool:
