@@ -10,7 +10,7 @@ from typing import Any
 
 import av
 
-from pipelines.quality.findings import Findings
+from pipelines.quality.findings import Checked, Findings
 from pipelines.source import Facts, SourceInfo
 
 
@@ -30,6 +30,7 @@ class Report(Facts):
     """Without its tags and chapters."""
     stage_seconds: dict[str, float]
     cpu_seconds: float
+    quality: tuple[Checked, ...] = ()
     findings: Findings = Findings()
     """What was measured before the run, and decided by it."""
 
@@ -46,6 +47,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.stage_seconds: dict[str, float] = {}
         self.findings = Findings()
+        self.quality: tuple[Checked, ...] = ()
         self._cpu = _cpu_seconds()
 
     @contextmanager
@@ -64,6 +66,7 @@ class Stopwatch:
             stage_seconds=self.stage_seconds,
             cpu_seconds=round(_cpu_seconds() - self._cpu, 3),
             findings=self.findings,
+            quality=self.quality,
         )
 
 

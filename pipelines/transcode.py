@@ -12,7 +12,8 @@ from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.packaging.encryption import Cipher
 from pipelines.plan import plan
-from pipelines.quality.decide import PlanOn, decide, explained
+from pipelines.quality.check import check_quality
+from pipelines.quality.decide import PlanOn, bench_in, decide, explained, on_cpu
 from pipelines.quality.rates import needs_measuring
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch
@@ -60,7 +61,7 @@ def transcode(
                 spec, source, file, folder, plan_on, limits=limits, on_progress=on_progress, cancelled=cancelled
             )
             planned = estimated(explained(plan_on(decided.spec), decided.findings), source, pace)
-            watch.findings = decided.findings
+            spec, watch.findings = decided.spec, decided.findings
     if on_plan is not None:
         on_plan(planned)
     with watch.stage("run"):
@@ -69,6 +70,10 @@ def transcode(
         )
     with watch.stage("verify"):
         verify(planned, result, folder)
+    if spec.receipt.quality:
+        beat = _beat_after(result, on_progress)
+        with watch.stage("quality"), bench_in(folder, source, file, limits, cancelled, beat) as bench:
+            watch.quality = check_quality(planned, on_cpu(plan_on)(spec), result, folder, bench)
     return result.model_copy(update={"report": watch.report(source)})
 
 
@@ -79,3 +84,11 @@ def _planner(source: SourceInfo, device: Device, verdicts: Sequence[Verdict]) ->
         return plan(job, source, other)
 
     return plan_on
+
+
+def _beat_after(result: Result, on_progress: Callable[[Progress], None] | None) -> Callable[[int], None]:
+    """Progress that stays at its end while samples are measured."""
+    if on_progress is None:
+        return lambda frames: None
+    tell, written = on_progress, sum(output.size for output in result.outputs)
+    return lambda frames: tell(Progress(frames=frames, bytes=written, fraction=1.0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,15 +54,29 @@ def decide(
     goals = goals_of(spec)
     if not goals:
         return Decided(spec, Findings())
-    cpu = software_device(1)
-
-    def on_cpu(job: FileJob) -> Plan:
-        return plan_on(job.model_copy(update={"device": DevicePolicy()}), cpu)
-
-    with tempfile.TemporaryDirectory(prefix=".samples-", dir=folder) as scratch:
-        bench = Bench(source, file, Path(scratch), limits, cancelled, _beat(on_progress))
-        spec, targets = seek_targets(spec, goals, bench, _at_hand(plan_on), on_cpu)
+    with bench_in(folder, source, file, limits, cancelled, _beat(on_progress)) as bench:
+        spec, targets = seek_targets(spec, goals, bench, _at_hand(plan_on), on_cpu(plan_on))
     return Decided(spec, Findings(targets=targets))
+
+
+@contextmanager
+def bench_in(
+    folder: Path,
+    source: SourceInfo,
+    file: LocalFile,
+    limits: Limits,
+    cancelled: threading.Event | None,
+    beat: Callable[[int], None],
+) -> Iterator[Bench]:
+    """Samples are in a folder of their own within `folder`, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix=".samples-", dir=folder) as scratch:
+        yield Bench(source, file, Path(scratch), limits, cancelled, beat)
+
+
+def on_cpu(plan_on: PlanOn) -> MakePlan:
+    """Plans for the CPU, whatever device a job asks for."""
+    cpu = software_device(1)
+    return lambda job: plan_on(job.model_copy(update={"device": DevicePolicy()}), cpu)
 
 
 def _at_hand(plan_on: PlanOn) -> MakePlan:

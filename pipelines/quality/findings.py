@@ -34,5 +34,14 @@ class RungFinding(Facts):
         return f"{how}: {goal.metric} {score.mean:.4f} for {goal.value:g}{reached}"
 
 
+class Checked(Facts):
+    """What was measured of a finished track, over samples of it."""
+
+    output: str
+    track: int
+    samples: int
+    scores: tuple[Score, ...]
+
+
 class Findings(Facts):
     targets: tuple[RungFinding, ...] = ()

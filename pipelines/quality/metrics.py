@@ -95,7 +95,7 @@ def measure(pairs: Pairs, metrics: Sequence[Metric]) -> list[Tallied]:
         meters = meters or [_Meter(metric, reference, other) for metric in metrics]
         for meter, kept in zip(meters, tallied, strict=True):
             kept.values += meter.push(reference, other, number)
-    for meter, kept in zip(meters, tallied, strict=True):
+    for meter, kept in zip(meters, tallied, strict=bool(meters)):
         kept.values += meter.flush()
     return tallied
 

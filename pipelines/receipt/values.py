@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from pipelines.quality.findings import Findings
+from pipelines.quality.metrics import Score
 from pipelines.rendition import Placement, Refusal
 from pipelines.report import Versions
 from pipelines.result import Warning
@@ -58,6 +59,9 @@ class TrackReceipt(Facts):
     bit_rate: int | None
     start_seconds: float | None
     end_seconds: float
+    quality: tuple[Score, ...] | None = Field(
+        None, description="of samples, against the source after its filters; null where it was not asked for"
+    )
 
 
 class Skew(Facts):

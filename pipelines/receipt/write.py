@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.devices import Device
-from pipelines.quality.findings import Findings
+from pipelines.quality.findings import Checked, Findings
+from pipelines.quality.metrics import Score
 from pipelines.receipt.command import equivalent
 from pipelines.receipt.values import (
     Costs,
@@ -49,7 +50,10 @@ class About:
 def write_receipt(plan: Plan, result: Result, files: Mapping[str, Written], device: Device, about: About) -> Receipt:
     """`files`: by the paths of the result. Works on a result without a report too: it then says less."""
     report = result.report
-    outputs = [_output(planned, written, files) for planned, written in zip(plan.outputs, result.outputs, strict=True)]
+    checked = () if report is None else report.quality
+    outputs = [
+        _output(planned, written, files, checked) for planned, written in zip(plan.outputs, result.outputs, strict=True)
+    ]
     return Receipt(
         job=about.job,
         attempt=about.attempt,
@@ -118,12 +122,15 @@ def _steps(plan: Plan) -> Iterator[Step]:
             )  # fmt: skip
 
 
-def _output(planned: OutputPlan, written: OutputResult, files: Mapping[str, Written]) -> OutputReceipt:
+def _output(
+    planned: OutputPlan, written: OutputResult, files: Mapping[str, Written], checked: Sequence[Checked]
+) -> OutputReceipt:
     found = [(path, files[path]) for path in written.all_files if path in files]
     seconds = written.duration_seconds
+    scores = {each.track: each.scores for each in checked if each.output == written.name}
     tracks = [
-        _track(result, {} if isinstance(plan, CopyRendition | SubtitleRendition) else plan.options)
-        for plan, result in zip(planned.renditions, written.renditions, strict=True)
+        _track(result, {} if isinstance(plan, CopyRendition | SubtitleRendition) else plan.options, scores.get(number))
+        for number, (plan, result) in enumerate(zip(planned.renditions, written.renditions, strict=True))
     ]
     return OutputReceipt(
         name=written.name,
@@ -138,7 +145,7 @@ def _output(planned: OutputPlan, written: OutputResult, files: Mapping[str, Writ
     )
 
 
-def _track(result: RenditionResult, options: Mapping[str, str]) -> TrackReceipt:
+def _track(result: RenditionResult, options: Mapping[str, str], scores: tuple[Score, ...] | None) -> TrackReceipt:
     return TrackReceipt(
         kind=result.kind,
         codec=result.codec,
@@ -154,6 +161,7 @@ def _track(result: RenditionResult, options: Mapping[str, str]) -> TrackReceipt:
         bit_rate=result.bit_rate,
         start_seconds=result.start_seconds,
         end_seconds=result.duration_seconds,
+        quality=scores,
     )
 
 

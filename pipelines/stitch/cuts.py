@@ -42,6 +42,8 @@ def spec_refusal(spec: FileJob) -> str | None:
         return "no video is encoded"
     if isinstance(output.video.rate_control, UNSAFE_RATES):
         return f"rate control {output.video.rate_control.mode} is for the whole"
+    if spec.receipt.quality:
+        return "its quality is to be measured"
     if spec.input.clip is not None:
         return "it is a clip"
     if spec.input.url is not None:
