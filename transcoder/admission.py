@@ -15,10 +15,11 @@ from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.devices import Device
+from pipelines.spec import DevicePolicy
 from transcoder.candidates import first_tasks, next_available
 from transcoder.jobs import JobStatus
 from transcoder.picks import FreeSlots, Picker, Placement, Rules
-from transcoder.requirements import ANY, HARDWARE, SOFTWARE, pool_of, requirement, satisfied
+from transcoder.requirements import ANY, HARDWARE, SOFTWARE, policy_of, pool_of, requirement, satisfied
 from transcoder.shares import read_accounts, read_running, save_accounts
 from transcoder.tables import attempts, jobs, tasks
 from transcoder.webhooks import outbox
@@ -108,7 +109,10 @@ async def _begin(connection: AsyncConnection, placed: Sequence[Placement], now: 
         .values(state="running", claimed_at=now, beat_at=None, **{name: bindparam(f"its_{name}") for name in _PLACE}),
         [_task_values(each) for each in placed],
     )
-    await connection.execute(insert(attempts), [_attempt_values(each, now, rules) for each in placed])
+    await connection.execute(
+        insert(attempts),
+        [_attempt_values(each, now, _reason(each, rules, policy_of(rows[each.task.job_id].spec))) for each in placed],
+    )
     await connection.execute(
         update(jobs)
         .where(jobs.c.id == bindparam("its_job"))
@@ -148,7 +152,7 @@ def _task_values(placed: Placement) -> dict[str, Any]:
     }
 
 
-def _attempt_values(placed: Placement, now: datetime, rules: Rules) -> dict[str, Any]:
+def _attempt_values(placed: Placement, now: datetime, reason: str) -> dict[str, Any]:
     return {
         "task_id": placed.task.id,
         "number": placed.task.attempt + 1,
@@ -156,7 +160,7 @@ def _attempt_values(placed: Placement, now: datetime, rules: Rules) -> dict[str,
         "task": placed.task.number,
         "device": placed.device.id,
         "status": "running",
-        "reason": _reason(placed, rules),
+        "reason": reason,
         "started_at": now,
     }
 
@@ -169,10 +173,12 @@ _REASONS = {
 }
 
 
-def _reason(placed: Placement, rules: Rules) -> str:
+def _reason(placed: Placement, rules: Rules, policy: DevicePolicy) -> str:
     if placed.task.number:
         return f"piece {placed.task.number}: a slot is free"
     if placed.task.requirement == ANY and pool_of(placed.device) == "software" and rules.wait_for_hardware:
         waited = max(0.0, (placed.task.hop_at - placed.task.queued_at).total_seconds())
         return f"policy auto: no hardware slot became free within {waited:g} s, so software does it"
+    if (placed.task.requirement, policy.policy) == (SOFTWARE, "auto"):
+        return "policy auto: the CPU was found the place for it (no pictures to encode, or none that a GPU does faster)"
     return _REASONS.get((placed.task.requirement, pool_of(placed.device)), "the job names this device")

@@ -12,6 +12,7 @@ from transcoder.engine import Engine, RunAttempt
 from transcoder.engine.local import LocalEngine
 from transcoder.errors import ServiceUnavailable
 from transcoder.leases import Ended, Leases
+from transcoder.lone_node import LoneNode
 from transcoder.news import News
 from transcoder.nodes import NodeStore
 from transcoder.relay import Relay
@@ -31,11 +32,9 @@ ALIVE_IN_LEASE = 2
 
 @dataclass(frozen=True)
 class Backend:
-    """`nodes`: None where there is only this process."""
-
     engine: Engine
     site: Site
-    nodes: NodeStore | None = None
+    nodes: NodeStore | LoneNode
     duties: tuple[Duty, ...] = ()
     """What the process does besides."""
 
@@ -70,7 +69,9 @@ def backend_for(
     if not settings.clustered:
         engine = LocalEngine(database, run, devices, tenant_running=tenants, live_slots=live)
         stranded = Stranded(database, news, engine.devices, engine.wake)
-        return Backend(engine, LocalSite(database, storage, resumable, sweeper, retry), duties=(stranded.keep_ending,))
+        site = LocalSite(database, storage, resumable, sweeper, retry)
+        node = LoneNode(database, engine, settings.node, settings.role)
+        return Backend(engine, site, node, duties=(stranded.keep_ending,))
     try:
         from transcoder.engine import delivery
         from transcoder.engine.cluster import ClusterEngine

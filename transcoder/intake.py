@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from pipelines.devices import Device
 from pipelines.errors import UnsupportedSpec
@@ -16,10 +15,12 @@ from pipelines.stream_spec import StreamJob
 from transcoder.addresses import Network
 from transcoder.clock import utc_now
 from transcoder.costs import SlotCost, cost_of
+from transcoder.deadlines import Foretell, check_not_over, check_reachable
 from transcoder.errors import DeadlineImpossible
 from transcoder.ids import new_id
 from transcoder.inputs import Inputs
-from transcoder.requirements import ANY, SOFTWARE, requirement
+from transcoder.preference import SpeedsOf, preference
+from transcoder.requirements import ANY, SOFTWARE, requirement, satisfied
 from transcoder.settings import Settings
 from transcoder.streams.secrets import StreamSecrets, without_secrets
 from transcoder.submission import Idempotency, NewJob
@@ -35,6 +36,8 @@ class Intake:
     allowed_networks: tuple[Network, ...]
     slot_cost: SlotCost
     wait_seconds: float
+    speeds_of: SpeedsOf
+    foretell: Foretell
 
     async def prepare(
         self, spec: FileJob | StreamJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
@@ -49,7 +52,7 @@ class Intake:
         if wanted == ANY and not encodes_pictures(resolved) and any(d.kind == "software" for d in devices):
             wanted = SOFTWARE
         now = utc_now()
-        _check_deadline(spec.ready_by, now)
+        check_not_over(spec.ready_by, now)
         await self.inputs.check(spec.input)
         await self.inputs.check_beside(resolved)
         if spec.webhook is not None:
@@ -57,6 +60,8 @@ class Intake:
         refusal = spec_refusal(resolved) if spec.split == "always" else None
         if refusal is not None:
             raise UnsupportedSpec(f"the job can't be cut into pieces: {refusal}", stage="plan")
+        await check_reachable(resolved, tenant, devices, now, self.foretell)
+        preferred = preference(resolved, devices, self.speeds_of)
         wait_seconds = spec.device.max_wait_seconds
         return NewJob(
             id=new_id(),
@@ -67,7 +72,10 @@ class Intake:
             created_at=now,
             idempotency=idempotency,
             cost=cost_of(resolved, self.slot_cost),
+            costs=preferred.costs if self.slot_cost == "work" else {},
             wait_seconds=self.wait_seconds if wait_seconds is None else wait_seconds,
+            able=_able(wanted, devices),
+            in_software=wanted == ANY and preferred.faster_in_software,
         )
 
     def _stream(
@@ -82,25 +90,29 @@ class Intake:
         if spec.device.policy == "hardware":
             raise UnsupportedSpec("streams are encoded in software", stage="plan")
         wait_seconds = spec.device.max_wait_seconds
-        policy = spec.device.model_copy(update={"policy": "software"})
+        wanted = requirement(spec.device.model_copy(update={"policy": "software"}), devices)
         return NewJob(
             id=new_id(),
             tenant=tenant,
             spec=without_secrets(spec),
             preset=None,
-            requirement=requirement(policy, devices),
+            requirement=wanted,
             created_at=now,
             idempotency=idempotency,
             cost=cost_of(spec, self.slot_cost),
+            able=_able(wanted, devices),
             wait_seconds=self.wait_seconds if wait_seconds is None else wait_seconds,
             secrets=StreamSecrets.of(spec),
         )
 
 
-def intake_for(settings: Settings, presets: Mapping[str, Preset], inputs: Inputs) -> Intake:
-    return Intake(presets, inputs, settings.allowed_networks, settings.slot_cost, settings.hardware_wait_seconds)
+def intake_for(
+    settings: Settings, presets: Mapping[str, Preset], inputs: Inputs, speeds_of: SpeedsOf, foretell: Foretell
+) -> Intake:
+    wait_seconds = settings.hardware_wait_seconds
+    networks, cost = settings.allowed_networks, settings.slot_cost
+    return Intake(presets, inputs, networks, cost, wait_seconds, speeds_of, foretell)
 
 
-def _check_deadline(ready_by: datetime | None, now: datetime) -> None:
-    if ready_by is not None and ready_by <= now:
-        raise DeadlineImpossible("`ready_by` is over already", ready_by=ready_by.isoformat(), now=now.isoformat())
+def _able(wanted: str, devices: Sequence[Device]) -> tuple[str, ...]:
+    return tuple(device.id for device in devices if wanted in satisfied(device))

@@ -50,6 +50,8 @@ class Waiting:
     cost: int
     ready_by: datetime
     hop_at: datetime
+    costs: Mapping[str, int] | None = None
+    """On devices whose speeds are known, in place of `cost`."""
 
     @property
     def order(self) -> tuple[int, datetime, datetime, str]:
@@ -89,7 +91,8 @@ class _Room:
 
     def holds(self, task: Waiting) -> int:
         """Slots that the task would take: its cost, or all of a device that has fewer."""
-        return max(1, min(task.cost, self.free.most))
+        cost = (task.costs or {}).get(self.free.device.id, task.cost)
+        return max(1, min(cost, self.free.most))
 
     def left(self, task: Waiting) -> int:
         return self.for_files if task.kind == "file" else self.count

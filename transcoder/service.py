@@ -37,6 +37,7 @@ from transcoder.jobs import Job, JobStatus, Upload
 from transcoder.news import News
 from transcoder.observer import Observer, Unobserved
 from transcoder.partials import PartialStore
+from transcoder.preference import preference
 from transcoder.progress import ProgressBoard
 from transcoder.quarantine import DeviceGuard, GuardSettings
 from transcoder.queues import QueueSettings, QueueState, QueueStore
@@ -103,7 +104,9 @@ class Service:
         self.courier = courier_for(settings, self.deliveries)
         self._news = News(self.store, self.events, self._board, observer or Unobserved(), self.courier.wake)
         self._inputs = inputs_for(settings, self.storage, self.uploads)
-        self._intake = intake_for(settings, self.presets, self._inputs)
+        self._intake = intake_for(
+            settings, self.presets, self._inputs, lambda device_id: self._speeds.of(device_id), self._foretold
+        )
         self._inspector = Inspector(
             self.storage,
             self._inputs,
@@ -260,8 +263,11 @@ class Service:
         """What would be done, without doing it."""
         resolved = resolve(spec, self.presets)
         ready = tuple(state for state in self._usable() if state.state != "measuring")
-        able = in_order(spec.device, ready)
-        return await self._inspector.plan(resolved, tenant, able, self._guard.verdicts, self._speeds.pace)
+        preferred = preference(resolved, ready, self._speeds.of)
+        return await self._foretold(resolved, tenant, preferred.ordered(spec.device, in_order(spec.device, ready)))
+
+    async def _foretold(self, spec: FileJob, tenant: str, devices: Sequence[Device]) -> Plan:
+        return await self._inspector.plan(spec, tenant, devices, self._guard.verdicts, self._speeds.pace)
 
     async def put_queue(self, name: str, settings: QueueSettings) -> tuple[QueueState, bool]:
         """The queue, and whether it is new. It holds from the next free slot on."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,12 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipelines.spec import FileJob
 from pipelines.stream_spec import StreamJob
 from transcoder.database import current_time
-from transcoder.errors import IdempotencyConflict, InputUploadNotFound, QueueFull, ServiceError, UnknownQueue
+from transcoder.errors import IdempotencyConflict, InputUploadNotFound, NoDevice, QueueFull, ServiceError, UnknownQueue
 from transcoder.jobs import Job, JobStatus
 from transcoder.named_uploads import save_named, uploads_beside
 from transcoder.queues import Queue, queued_counts, read_queues
 from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
+from transcoder.requirements import SOFTWARE
 from transcoder.streams.secrets import StreamSecrets, save_secrets
 from transcoder.tables import idempotency, jobs, tasks, uploads
 
@@ -49,9 +50,15 @@ class NewJob:
     created_at: datetime
     idempotency: Idempotency | None = None
     cost: int = 1
+    costs: Mapping[str, int] = field(default_factory=dict)
+    """On devices whose speeds are known, by their ids: in place of `cost`."""
     wait_seconds: float = 0.0
     secrets: StreamSecrets | None = None
     """What a stream's spec does not say any more."""
+    able: tuple[str, ...] | None = None
+    """The devices that there are for it; None: not looked at."""
+    in_software: bool = False
+    """The CPU is the faster place for it, and its policy leaves the choice."""
 
     @property
     def available_at(self) -> datetime:
@@ -60,10 +67,12 @@ class NewJob:
         return max(self.created_at, begins) if begins is not None else self.created_at
 
     def in_queue(self, queue: Queue) -> NewJob:
-        """With the queue's priority where it names none itself."""
-        if "priority" in self.spec.model_fields_set or queue.default_priority == self.spec.priority:
-            return self
-        return replace(self, spec=self.spec.model_copy(update={"priority": queue.default_priority}))
+        """With the queue's priority where it names none itself, and on the CPU where that is faster and allowed."""
+        wanted = SOFTWARE if self.in_software and queue.takes(SOFTWARE) else self.requirement
+        spec = self.spec
+        if "priority" not in spec.model_fields_set and queue.default_priority != spec.priority:
+            spec = spec.model_copy(update={"priority": queue.default_priority})
+        return self if (spec, wanted) == (self.spec, self.requirement) else replace(self, spec=spec, requirement=wanted)
 
     @property
     def uploads(self) -> tuple[str, ...]:
@@ -108,6 +117,7 @@ class NewJob:
             "tenant": self.tenant,
             "kind": self.spec.kind,
             "cost": self.cost,
+            "costs": dict(self.costs) or None,
             "ready_by": self.spec.ready_by or NO_DEADLINE,
             "hop_at": self.created_at + timedelta(seconds=self.wait_seconds),
         }
@@ -147,7 +157,7 @@ async def add_jobs(
             results.append(InputUploadNotFound("there is no such upload", upload=upload))
         elif quotas is not None and waiting.get(job.tenant, 0) >= quotas.queued_jobs:
             results.append(quotas.too_many_jobs())
-        elif (refusal := groups.refusal(job.spec.queue)) is not None:
+        elif (refusal := groups.refusal(job)) is not None:
             results.append(refusal)
         else:
             job = groups.take(job)
@@ -168,13 +178,17 @@ class _Groups:
     queues: dict[str, Queue]
     waiting: dict[str, int]
 
-    def refusal(self, name: str) -> ServiceError | None:
-        """Why the queue takes no more."""
+    def refusal(self, job: NewJob) -> ServiceError | None:
+        """Why the queue does not take it."""
+        name = job.spec.queue
         queue = self.queues.get(name)
         if queue is None:
             return UnknownQueue(f"there is no queue {name!r}", queue=name)
         if queue.max_queued is not None and self.waiting.get(name, 0) >= queue.max_queued:
             return QueueFull(f"{queue.max_queued} jobs wait in the queue {name!r} already", limit=queue.max_queued)
+        if job.able and not any(map(queue.takes, job.able)):
+            there = ", ".join(job.able)
+            return NoDevice(f"the queue {name!r} may use none of the devices that can run it: {there}", queue=name)
         return None
 
     def take(self, job: NewJob) -> NewJob:

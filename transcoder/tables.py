@@ -92,7 +92,8 @@ jobs = Table(
 
 # requirement: what a device must be (see admission) · attempt: number of the latest one, the fencing token ·
 # available_at: not to be started before · budget_from: attempts up to this one are forgiven (a retry by hand) ·
-# cost: slots that it asks for · ready_by: deadline, the end of time without one · hop_at: from then on software will do
+# cost: slots that it asks for, `costs` on devices whose speeds are known · ready_by: deadline, the end of time without
+# one · hop_at: from then on software will do
 # Of the attempt that runs: pool, device, node and held (slots) say where it is, claimed_at since when, and beat_at when
 # its node last said so (only where there are several nodes).
 tasks = Table(
@@ -112,6 +113,7 @@ tasks = Table(
     Column("tenant", String(100), nullable=False),
     Column("kind", String(16), nullable=False),
     Column("cost", Integer, nullable=False),
+    Column("costs", Document),
     Column("ready_by", Moment, nullable=False),
     Column("hop_at", Moment, nullable=False),
     Column("pool", String(16)),
@@ -279,6 +281,8 @@ webhook_secrets = Table(
     Column("tenant", String(100), nullable=False),
     Column("secret", String(200), nullable=False),
     Column("created_at", Moment, nullable=False),
+    Column("previous", String(200)),
+    Column("previous_until", Moment),
     PrimaryKeyConstraint("tenant"),
 )
 

@@ -67,9 +67,16 @@ async def test_a_node_is_drained_and_an_unknown_one_is_not_found(api_node: Api) 
     problem(await api_node.http.patch("/v1/nodes/none", json={"draining": True}), 404, "node_not_found")
 
 
-async def test_alone_there_are_no_nodes(api: Api) -> None:
-    assert (await api.http.get("/v1/nodes")).json()["items"] == []
-    problem(await api.http.patch("/v1/nodes/one", json={"draining": True}), 404, "node_not_found")
+async def test_a_service_alone_is_one_node_that_can_be_drained(api: Api) -> None:
+    (node,) = (await api.http.get("/v1/nodes")).json()["items"]
+    assert (node["state"], node["running"], node["devices"]) == ("online", 0, ["software"])
+    drained = (await api.http.patch(f"/v1/nodes/{node['name']}", json={"draining": True})).json()
+    assert (drained["state"], drained["draining"]) == ("draining", True)
+    (device,) = (await api.http.get("/v1/devices")).json()["items"]
+    assert device["state"] == "draining"
+    again = (await api.http.patch(f"/v1/nodes/{node['name']}", json={"draining": False})).json()
+    assert again["state"] == "online"
+    problem(await api.http.patch("/v1/nodes/other-node-than-this", json={"draining": True}), 404, "node_not_found")
 
 
 async def test_a_node_s_name_is_used_once_in_a_folder(

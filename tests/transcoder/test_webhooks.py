@@ -18,6 +18,7 @@ from pipelines.errors import BadInput
 from pipelines.spec import FileJob
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
 from transcoder.addresses import BlockedAddress
+from transcoder.errors import Conflict
 from transcoder.jobs import Job, JobStatus
 from transcoder.service import Service
 from transcoder.settings import Settings
@@ -268,3 +269,36 @@ def test_webhook_that_makes_no_sense_is_refused(webhook: dict[str, Any]) -> None
 def test_secret_that_receivers_could_not_use_is_refused(secret: str) -> None:
     with pytest.raises(ValidationError, match="webhook_secret"):
         Settings(webhook_secret=secret)  # type: ignore[arg-type]
+
+
+async def test_while_a_secret_is_changed_both_verify_and_then_only_the_new_one(tmp_path: Path) -> None:
+    async with receiving() as receiver, running_service(tmp_path, **LOOPBACK) as service:
+        old = await service.courier.secret("default")
+        changed = await service.courier.rotate("default", 3600)
+        assert changed.previous == old
+        assert changed.secret != old
+        await submit(service, receiver.url())
+        got = await receiver.next()
+        for secret in (old, changed.secret):
+            assert Webhook(secret).verify(got.body, got.headers)["type"] == "job.completed"
+        at_once = await service.courier.rotate("default", 0)
+        assert at_once.previous is None
+        await submit(service, receiver.url())
+        got = await receiver.next()
+        assert Webhook(at_once.secret).verify(got.body, got.headers)["type"] == "job.completed"
+        for secret in (old, changed.secret):
+            with pytest.raises(WebhookVerificationError):
+                Webhook(secret).verify(got.body, got.headers)
+
+
+async def test_changing_one_tenants_secret_leaves_the_others(tmp_path: Path) -> None:
+    async with running_service(tmp_path) as service:
+        before = await service.courier.secret("b")
+        await service.courier.rotate("a", 60)
+        assert await service.courier.secret("b") == before
+
+
+async def test_the_secret_of_the_settings_is_not_changed_by_a_call(tmp_path: Path) -> None:
+    async with running_service(tmp_path, webhook_secret="whsec_" + "QUJD" * 10) as service:
+        with pytest.raises(Conflict):
+            await service.courier.rotate("default", 60)

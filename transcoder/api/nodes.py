@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from transcoder.api.bodies import documented, json_body
 from transcoder.api.context import ServiceOf
 from transcoder.api.problems import responses
-from transcoder.errors import NodeNotFound
 from transcoder.nodes import Node
 
 router = APIRouter(prefix="/v1/nodes", tags=["devices"])
@@ -24,13 +23,13 @@ class NodeList(BaseModel):
 class NodeChange(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    draining: bool = Field(description="start nothing new on its devices; what runs ends as usual; kept over restarts")
+    draining: bool = Field(description="start nothing new on its devices; what runs ends as usual")
 
 
 @router.get("", summary="All nodes")
 async def list_nodes(service: ServiceOf) -> NodeList:
-    """By name. Empty where the service runs alone, on SQLite."""
-    return NodeList(items=() if service.nodes is None else await service.nodes.all())
+    """By name. Where the service runs alone, on SQLite, that is one."""
+    return NodeList(items=await service.nodes.all())
 
 
 @router.patch(
@@ -41,6 +40,4 @@ async def list_nodes(service: ServiceOf) -> NodeList:
 )
 async def change_node(service: ServiceOf, node: str, change: Annotated[NodeChange, json_body(NodeChange)]) -> Node:
     """Before it is taken down: wait until its `running` is 0."""
-    if service.nodes is None:
-        raise NodeNotFound("this service runs alone", node=node)
     return await service.nodes.set_draining(node, change.draining)

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from transcoder.clock import utc_now
+from transcoder.errors import Conflict
 from transcoder.settings import Settings
 from transcoder.webhooks.deliveries import DeliveryStore, Due, Made
+from transcoder.webhooks.keyring import Keys
 from transcoder.webhooks.message import signed_headers
 from transcoder.webhooks.schedule import Outcome, Unanswered, decide
 from transcoder.webhooks.send import Sender
@@ -65,8 +67,19 @@ class Courier:
     def wake(self) -> None:
         self._changed.set()
 
+    async def keys(self, tenant: str) -> Keys:
+        if self._settings.secret is not None:
+            return Keys(self._settings.secret)
+        return await self._store.keyring.of(tenant, self._clock())
+
     async def secret(self, tenant: str) -> str:
-        return self._settings.secret or await self._store.secret(tenant, self._clock())
+        return (await self.keys(tenant)).secret
+
+    async def rotate(self, tenant: str, overlap_seconds: float) -> Keys:
+        """Conflict where the service has one secret for all."""
+        if self._settings.secret is not None:
+            raise Conflict("TRANSCODER_WEBHOOK_SECRET is the secret of all tenants: it is changed there")
+        return await self._store.keyring.rotate(tenant, self._clock(), overlap_seconds)
 
     async def keep_delivering(self) -> None:
         """Until cancelled. A try that is cut off then is made again at the next start, with the same id."""
@@ -129,7 +142,7 @@ class Courier:
         now, started = self._clock(), time.monotonic()
         outcome: Outcome
         try:
-            headers = signed_headers(await _uncut(self.secret(due.tenant)), due.id, due.body, now)
+            headers = signed_headers((await _uncut(self.keys(due.tenant))).all, due.id, due.body, now)
             outcome = await self._sender.post(due.url, due.body.encode(), headers)
         except Exception:
             # a delivery that stayed as it was would be tried without a pause

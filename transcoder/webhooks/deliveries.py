@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import delete, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.webhook import WebhookEvent
 from transcoder.database import Database
-from transcoder.tables import webhook_secrets, webhook_tries, webhooks
+from transcoder.tables import webhook_tries, webhooks
+from transcoder.webhooks.keyring import Keyring
 from transcoder.webhooks.schedule import Again, Ended, Outcome
-from transcoder.webhooks.secret import new_secret
 
 DELETED_AT_ONCE = 1000
 
@@ -159,22 +158,9 @@ class DeliveryStore:
             if gone.rowcount < DELETED_AT_ONCE:
                 return
 
-    async def secret(self, tenant: str, now: datetime) -> str:
-        """The tenant's signing secret, made at the first call."""
-        query = select(webhook_secrets.c.secret).where(webhook_secrets.c.tenant == tenant)
-        async with self._database.read() as connection:
-            known: str | None = (await connection.execute(query)).scalar()
-        if known is not None:
-            return known
-        made = new_secret()
-        try:
-            async with self._database.write() as connection:
-                await connection.execute(insert(webhook_secrets).values(tenant=tenant, secret=made, created_at=now))
-        except IntegrityError:
-            # another caller was quicker
-            async with self._database.read() as connection:
-                return str((await connection.execute(query)).scalar_one())
-        return made
+    @property
+    def keyring(self) -> Keyring:
+        return Keyring(self._database)
 
 
 async def _tries_of(connection: AsyncConnection, ids: Collection[str]) -> dict[str, list[Try]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,10 +26,14 @@ def body_of(event: WebhookEvent, job: Job, now: datetime) -> str:
     return json.dumps(told, separators=(",", ":"))
 
 
-def signed_headers(secret: str, message_id: str, body: str, now: datetime) -> dict[str, str]:
-    """`now` is the moment of the try: receivers refuse old ones. The id is the same for all tries."""
+def signed_headers(secrets: Sequence[str], message_id: str, body: str, now: datetime) -> dict[str, str]:
+    """`now` is the moment of the try: receivers refuse old ones. The id is the same for all tries.
+
+    A signature with each secret: receivers take a webhook of which one of them is right.
+    """
+    moment = now.astimezone(UTC)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(int(now.timestamp())),
-        "webhook-signature": Webhook(secret).sign(message_id, now.astimezone(UTC), body),
+        "webhook-signature": " ".join(Webhook(secret).sign(message_id, moment, body) for secret in secrets),
     }
