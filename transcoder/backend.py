@@ -69,9 +69,9 @@ def backend_for(
     if not settings.clustered:
         engine = LocalEngine(database, run, devices, tenant_running=tenants, live_slots=live)
         stranded = Stranded(database, news, engine.devices, engine.wake)
-        site = LocalSite(database, storage, resumable, sweeper, retry)
+        alone = LocalSite(database, storage, resumable, sweeper, retry)
         node = LoneNode(database, engine, settings.node, settings.role)
-        return Backend(engine, site, node, duties=(stranded.keep_ending,))
+        return Backend(engine, alone, node, duties=(stranded.keep_ending,))
     try:
         from transcoder.engine import delivery
         from transcoder.engine.cluster import ClusterEngine

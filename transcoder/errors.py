@@ -26,6 +26,7 @@ ServiceError
 ├── DeadlineImpossible    deadline_impossible   422  the job can't be ready by then
 ├── TooManyUploads        limit_uploads         429  of a tenant, at once
 ├── TenantStorageFull     limit_storage         507  of a tenant
+├── TenantOutputsFull     limit_outputs         507  of a tenant: what its jobs have made
 └── ServiceUnavailable    service_unavailable   503
     ├── StorageUnavailable storage_unavailable       the bucket does not answer
     ├── StorageRefused    storage_refused            the bucket is not there, or its keys do not fit
@@ -183,6 +184,11 @@ class TooManyUploads(ServiceError):
 
 class TenantStorageFull(ServiceError):
     code = "limit_storage"
+    http_status = 507
+
+
+class TenantOutputsFull(ServiceError):
+    code = "limit_outputs"
     http_status = 507
 
 

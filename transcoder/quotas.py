@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from transcoder.errors import TenantStorageFull, TooManyJobs, TooManyUploads
+from transcoder.errors import TenantOutputsFull, TenantStorageFull, TooManyJobs, TooManyUploads
 from transcoder.jobs import JobStatus
+from transcoder.settings import Settings
 from transcoder.tables import jobs, partial_uploads, uploads
 
 
@@ -22,6 +23,8 @@ class Quotas:
     queued_jobs: int
     open_uploads: int
     stored_bytes: int
+    output_bytes: int | None = None
+    """Of completed jobs; None: no limit."""
 
     def too_many_jobs(self) -> TooManyJobs:
         return TooManyJobs(
@@ -31,6 +34,12 @@ class Quotas:
     def storage_full(self) -> TenantStorageFull:
         return TenantStorageFull(
             f"uploads may hold {self.stored_bytes} bytes altogether; delete some", limit_bytes=self.stored_bytes
+        )
+
+    def outputs_full(self) -> TenantOutputsFull:
+        return TenantOutputsFull(
+            f"outputs hold {self.output_bytes} bytes already; delete jobs that are done with",
+            limit_bytes=self.output_bytes,
         )
 
     async def check_jobs(self, connection: AsyncConnection, tenant: str) -> None:
@@ -113,3 +122,12 @@ class Allowance:
         self._tenants.size += count
         if self._stored + self._tenants.size > self._quotas.stored_bytes:
             raise self._quotas.storage_full()
+
+
+def quotas_for(settings: Settings) -> Quotas:
+    return Quotas(
+        settings.max_queued_jobs,
+        settings.max_open_uploads,
+        settings.max_stored_bytes,
+        settings.max_stored_output_bytes,
+    )

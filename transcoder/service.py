@@ -41,7 +41,7 @@ from transcoder.preference import preference
 from transcoder.progress import ProgressBoard
 from transcoder.quarantine import DeviceGuard, GuardSettings
 from transcoder.queues import QueueSettings, QueueState, QueueStore
-from transcoder.quotas import OpenUploads, Quotas
+from transcoder.quotas import OpenUploads, quotas_for
 from transcoder.resumable import Resumable
 from transcoder.retry import RetryPolicy
 from transcoder.sandbox import SandboxPolicy
@@ -77,7 +77,7 @@ class Service:
         self.settings = settings
         self.presets: Mapping[str, Preset] = load_presets(settings.presets_dir)
         self.database = Database(settings.effective_database_url)
-        quotas = Quotas(settings.max_queued_jobs, settings.max_open_uploads, settings.max_stored_bytes)
+        quotas = quotas_for(settings)
         self.store = JobStore(self.database, quotas)
         self.queues = QueueStore(self.database)
         self.uploads = UploadStore(self.database, quotas)

@@ -268,6 +268,9 @@ class Settings(BaseSettings, BucketSettings):
     )
     max_open_uploads: int = Field(64, ge=1, description="Most uploads that a tenant may send at once.")
     max_stored_bytes: int = Field(1 << 40, gt=0, description="Most bytes that a tenant's uploads may hold.")
+    max_stored_output_bytes: int | None = Field(
+        None, gt=0, description="Bytes of outputs from which a tenant gets no new jobs; no limit when not given."
+    )
 
     @model_validator(mode="after")
     def _shared(self) -> Self:

@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.result import Warning
-from transcoder import shares
+from transcoder import shares, stored_outputs
 from transcoder.fallback import NoStep, Place, Step, is_step, next_step
 from transcoder.jobs import Attempt, ErrorInfo, JobOutput, JobStatus
 from transcoder.queues import read_queues
@@ -209,6 +209,7 @@ async def _change(
     places: Sequence[Place],
 ) -> _Change:
     if isinstance(outcome, Completed):
+        await stored_outputs.record(connection, ticket.job_id, outcome.outputs)
         return _end(
             JobStatus.COMPLETED,
             now,

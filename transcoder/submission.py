@@ -20,6 +20,7 @@ from transcoder.queues import Queue, queued_counts, read_queues
 from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
 from transcoder.requirements import SOFTWARE
+from transcoder.stored_outputs import output_bytes
 from transcoder.streams.secrets import StreamSecrets, save_secrets
 from transcoder.tables import idempotency, jobs, tasks, uploads
 
@@ -145,6 +146,7 @@ async def add_jobs(
     keys = await _known_keys(connection, new)
     stored = await _stored_uploads(connection, new)
     waiting = {} if quotas is None else await queued_jobs(connection, {job.tenant for job in new})
+    full = await _full_tenants(connection, new, quotas)
     groups = await _groups(connection, new)
     fresh: list[NewJob] = []
     results: list[Added | ServiceError] = []
@@ -157,6 +159,8 @@ async def add_jobs(
             results.append(InputUploadNotFound("there is no such upload", upload=upload))
         elif quotas is not None and waiting.get(job.tenant, 0) >= quotas.queued_jobs:
             results.append(quotas.too_many_jobs())
+        elif quotas is not None and job.tenant in full:
+            results.append(quotas.outputs_full())
         elif (refusal := groups.refusal(job)) is not None:
             results.append(refusal)
         else:
@@ -169,6 +173,15 @@ async def add_jobs(
             results.append(Added(job.id, job))
     await _insert(connection, fresh)
     return results
+
+
+async def _full_tenants(connection: AsyncConnection, new: Sequence[NewJob], quotas: Quotas | None) -> frozenset[str]:
+    """Whose outputs hold as much as they may."""
+    limit = None if quotas is None else quotas.output_bytes
+    if limit is None:
+        return frozenset()
+    stored = await output_bytes(connection, {job.tenant for job in new})
+    return frozenset(tenant for tenant, size in stored.items() if size >= limit)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from transcoder.auth.tables import api_keys
 from transcoder.receipts import tables as _receipts  # noqa: F401 - so that they are known
 from transcoder.speeds import speeds_table as _speeds  # noqa: F401 - likewise
 from transcoder.split import tables as _pieces  # noqa: F401 - likewise
+from transcoder.stored_outputs import stored_outputs as _outputs  # noqa: F401 - likewise
 
 context.configure(
     connection=context.config.attributes["connection"],

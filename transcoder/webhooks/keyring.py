@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -48,7 +48,7 @@ class Keyring:
             async with self.database.read() as connection:
                 known = await _read(connection, tenant)
         assert known is not None
-        return _keys(known, now)
+        return _now(known, now)
 
     async def rotate(self, tenant: str, now: datetime, overlap_seconds: float) -> Keys:
         """A new secret; the present one signs as well for so long, one before that no more."""
@@ -62,15 +62,16 @@ class Keyring:
             await connection.execute(update(webhook_secrets).where(mine).values(**values))
             changed = await _read(connection, tenant)
         assert changed is not None
-        return _keys(changed, now)
+        return _now(changed, now)
 
 
-async def _read(connection: AsyncConnection, tenant: str) -> Row[tuple[str, str | None, datetime | None]] | None:
+async def _read(connection: AsyncConnection, tenant: str) -> Keys | None:
+    """As they were set, whatever the time."""
     query = select(*_OF).where(webhook_secrets.c.tenant == tenant)
-    return (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else Keys(*row)
 
 
-def _keys(row: Row[tuple[str, str | None, datetime | None]], now: datetime) -> Keys:
-    if row.previous is None or row.previous_until is None or row.previous_until <= now:
-        return Keys(row.secret)
-    return Keys(row.secret, row.previous, row.previous_until)
+def _now(keys: Keys, now: datetime) -> Keys:
+    over = keys.previous_until is None or keys.previous_until <= now
+    return Keys(keys.secret) if over else keys
