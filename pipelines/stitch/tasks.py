@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
@@ -32,7 +33,7 @@ class Cutting(Facts):
     """The pieces of a job, in order; none: it is to be done in one, for this reason."""
 
     pieces: tuple[PieceSpec, ...] = Field((), max_length=MAX_PIECES)
-    seconds: tuple[float, ...] = Field((), max_length=MAX_PIECES)
+    seconds: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field((), max_length=MAX_PIECES)
     """How long each of them is."""
     reason: str = ""
 

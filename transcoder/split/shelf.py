@@ -13,7 +13,7 @@ from pathlib import Path
 from pipelines.errors import Cancelled
 from pipelines.stitch.packets import size_of
 from pipelines.stitch.piece import FILE_NAME
-from transcoder.disk import Fsync, fsync_folder, inside, publishing, remove, settle_file
+from transcoder.disk import Fsync, fsync_folder, inside, publishing, remove, remove_empty, settle_file
 from transcoder.split.values import Piece
 
 
@@ -63,7 +63,12 @@ class Shelf:
 
     async def discard(self, job_id: str, number: int, attempt: int) -> None:
         """What one attempt made, when it does not count."""
-        await asyncio.to_thread(remove, self._place(job_id, number, attempt))
+        await asyncio.to_thread(self._discard, self._place(job_id, number, attempt))
+
+    def _discard(self, place: Path) -> None:
+        remove(place)
+        # a job that has ended meanwhile may have been there before
+        remove_empty(place.parent)
 
     async def delete_job(self, job_id: str) -> None:
         await asyncio.to_thread(remove, self.job_folder(job_id))

@@ -23,6 +23,7 @@ from transcoder.split.rules import SplitSettings, cut_rules
 from transcoder.split.values import PIECES_SHARE, Cut, Encoded, NewPiece, Piece, stamp_of, while_joining
 from transcoder.watch import ChildEvent
 
+OFF = "in one: this service cuts nothing"
 JOINED = "the pieces are all there: they are put together"
 
 
@@ -44,7 +45,9 @@ class Splitter:
         if pieces:
             return await self._join(work, pieces)
         rules = await self._rules(work)
-        return await (self.bench.whole(work) if rules is None else self._cut(work, rules))
+        if rules is None:
+            return await self.bench.whole(work, OFF if work.spec.split == "always" else None)
+        return await self._cut(work, rules)
 
     async def _pieces(self, work: Work) -> tuple[Piece, ...]:
         async with self.database.read() as connection:
