@@ -92,6 +92,9 @@ CONTAINERS: dict[str, Container] = {
         copies_subtitles=frozenset({"webvtt"}), subtitle_codec="webvtt", chapters=None,
         signals_priming=False, durations="none",
     ),
+    "srt": Container("srt", "srt", subtitle_codec="subrip", chapters=None),
+    "vtt": Container("webvtt", "vtt", subtitle_codec="webvtt", chapters=None),
+    "ass": Container("ass", "ass", copies_subtitles=frozenset({"ass"}), subtitle_codec="ass", chapters=None),
     "m4a": Container(
         "mp4", "m4a", {**_FASTSTART, "brand": "M4A "},
         copies_audio=frozenset({"aac", "alac", "ac3", "mp3"}), cover_art="track",

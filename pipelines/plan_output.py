@@ -14,7 +14,16 @@ from pipelines.plan_video import plan_video
 from pipelines.rendition import CopyRendition, OutputPlan, RenditionPlan, SubtitleRendition
 from pipelines.result import Warning
 from pipelines.source import AudioInfo, SourceInfo, VideoInfo
-from pipelines.spec import AudioOutput, AudioSpec, CopyOutput, FileOutput, LadderOutput, Rung, SubtitleSpec
+from pipelines.spec import (
+    AudioOutput,
+    AudioSpec,
+    CopyOutput,
+    FileOutput,
+    LadderOutput,
+    Rung,
+    SubtitleOutput,
+    SubtitleSpec,
+)
 
 UNKNOWN_CODEC = "unknown"
 """What probing says where FFmpeg does not know the codec: nothing can be done with such a track."""
@@ -164,6 +173,8 @@ class FileAssembly(OutputAssembly):
         output, container = self.output, self.container
         if isinstance(output, CopyOutput):
             renditions = self._copied_all()
+        elif isinstance(output, SubtitleOutput):
+            renditions = self._sidecar(output)
         elif isinstance(output, AudioOutput):
             renditions = [*self._audio(output.audio), *self._pictures()]
             if not any(rendition.kind == "audio" or self._is_audio_copy(rendition) for rendition in renditions):
@@ -177,7 +188,9 @@ class FileAssembly(OutputAssembly):
                     stage="plan",
                     output=output.name,
                 )
-        if not any(rendition.kind in ("video", "audio") or self._is_av_copy(rendition) for rendition in renditions):
+        if not isinstance(output, SubtitleOutput) and not any(
+            rendition.kind in ("video", "audio") or self._is_av_copy(rendition) for rendition in renditions
+        ):
             raise UnsupportedSpec("nothing of the input goes into this output", stage="plan", output=output.name)
         return OutputPlan(
             name=str(output.name),
@@ -190,6 +203,17 @@ class FileAssembly(OutputAssembly):
             metadata=kept_tags(self.source.metadata),
             chapters=container.chapters,
         )
+
+    def _sidecar(self, output: SubtitleOutput) -> list[RenditionPlan]:
+        """The one track that is asked for; UnsupportedSpec where there is none, or it is of pictures."""
+        tracks = "all" if output.track is None else (output.track,)
+        spec = SubtitleSpec(tracks=tracks, languages=None if output.language is None else (output.language,))
+        chosen = select(self.source.subtitles, spec.tracks, spec.languages)
+        planned = self._subtitles(spec)
+        if not chosen or not planned:
+            why = "no subtitle track is as asked" if not chosen else f"{chosen[0].codec} can't be made text"
+            raise UnsupportedSpec(why, stage="plan", output=output.name, tracks=len(self.source.subtitles))
+        return planned[:1]
 
     @staticmethod
     def _is_audio_copy(rendition: RenditionPlan) -> bool:

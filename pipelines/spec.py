@@ -28,6 +28,7 @@ from pipelines.spec_outputs import (
     Mp4Output,
     OutputBase,
     OutputName,
+    SubtitleOutput,
     TsOutput,
     WebmOutput,
 )
@@ -45,8 +46,8 @@ __all__ = [
     "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CmafLadder", "ContactSheetOutput",
     "CopyOutput", "DashLadder", "DevicePolicy", "FileJob", "FileOutput", "GifOutput", "HlsLadder", "Input", "JobSpec",
     "LadderOutput", "MkvOutput", "Model", "MovOutput", "Mp4Output", "Output", "OutputBase", "OutputName",
-    "PictureOutput", "PosterOutput", "Rung", "SubtitleSpec", "ThumbnailsOutput", "TsOutput", "UniqueOutputs",
-    "Webhook", "WebmOutput", "WebpOutput",
+    "PictureOutput", "PosterOutput", "Rung", "SubtitleOutput", "SubtitleSpec", "ThumbnailsOutput", "TsOutput",
+    "UniqueOutputs", "Webhook", "WebmOutput", "WebpOutput",
 ]  # fmt: skip
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]

@@ -101,6 +101,23 @@ class AudioOutput(OutputBase):
         return self
 
 
+class SubtitleOutput(OutputBase):
+    """One text subtitle track as a file of its own: the one at `track`, or the first in `language`."""
+
+    type: Literal["subtitles"] = "subtitles"
+    format: Literal["srt", "vtt", "ass"] = "srt"
+    track: Annotated[int, Field(ge=0, lt=64)] | None = Field(
+        None, description="position among the source's subtitle tracks; the first one when not given"
+    )
+    language: Annotated[str, Field(pattern=r"^[a-zA-Z-]{2,12}$")] | None = Field(
+        None, description="ISO 639, as the file writes it"
+    )
+
+    @property
+    def container(self) -> str:
+        return self.format
+
+
 class CopyOutput(OutputBase):
     """Remux: every track that the container can carry, without re-encoding."""
 
@@ -112,7 +129,7 @@ class CopyOutput(OutputBase):
         return self.format
 
 
-FileOutput = Mp4Output | MovOutput | MkvOutput | WebmOutput | TsOutput | AudioOutput | CopyOutput
+FileOutput = Mp4Output | MovOutput | MkvOutput | WebmOutput | TsOutput | AudioOutput | SubtitleOutput | CopyOutput
 
 
 def check_codecs(

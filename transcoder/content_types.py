@@ -22,6 +22,8 @@ CONTENT_TYPES: dict[str, str] = {
     ".m3u8": "application/vnd.apple.mpegurl",
     ".mpd": "application/dash+xml",
     ".m4s": "video/iso.segment",
+    ".srt": "application/x-subrip; charset=utf-8",
+    ".ass": "text/x-ssa; charset=utf-8",
     ".vtt": "text/vtt; charset=utf-8",
 }
 

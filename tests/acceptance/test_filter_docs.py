@@ -40,5 +40,5 @@ def test_examples_work_word_for_word(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         found = ended(server.address)
-    assert len(found) == len(re.findall(r"^(?:filtered|curl) .*", "\n".join(blocks), re.MULTILINE))
+    assert len(found) == len(re.findall(r"^filtered .*", "\n".join(blocks), re.MULTILINE))
     assert {job["status"] for job in found} == {"completed"}, [job["error"] for job in found]
