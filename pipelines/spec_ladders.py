@@ -48,6 +48,9 @@ class Ladder(OutputBase):
     video: Annotated[tuple[Rung, ...], Field(min_length=1, max_length=MAX_RUNGS)] | Literal["auto"] | None = Field(
         "auto", description="rungs; auto: by the source's size and rate, never above them; null: sound alone"
     )
+    per_title: bool = Field(
+        False, description="with auto: caps by what samples of the film take, and no rungs that are of no use to it"
+    )
     filters: Filters = Field((), description="of every rung; a rung's own come in addition, in place of those alike")
     audio: AudioSpec | Annotated[tuple[AudioSpec, ...], Field(min_length=1, max_length=4)] | None = Field(
         AudioSpec(), description="one, or several (such as AAC and Opus): a group of all chosen tracks for each"
@@ -96,6 +99,8 @@ class Ladder(OutputBase):
     def _carried(self) -> Self:
         if self.video is None and self.audio is None:
             raise ValueError("an output needs video or audio")
+        if self.per_title and self.video != "auto":
+            raise ValueError('per_title is for "video": "auto"')
         for rung in self.video if isinstance(self.video, tuple) else ():
             self._check(rung.codec, LADDER_VIDEO[self.kind])
         for sound in self.sounds:

@@ -13,7 +13,8 @@ from pipelines.devices import software_device
 from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.quality.findings import Findings
-from pipelines.quality.rates import goals_of, with_reasons
+from pipelines.quality.per_title import titled
+from pipelines.quality.rates import goals_of, needs_measuring, with_reasons
 from pipelines.quality.sampling import Bench
 from pipelines.quality.target import MakePlan, seek_targets
 from pipelines.rendition import Plan
@@ -51,12 +52,12 @@ def decide(
 
     What `plan` and `run` raise; UnsupportedSpec where nothing can be measured.
     """
-    goals = goals_of(spec)
-    if not goals:
+    if not needs_measuring(spec):
         return Decided(spec, Findings())
     with bench_in(folder, source, file, limits, cancelled, _beat(on_progress)) as bench:
-        spec, targets = seek_targets(spec, goals, bench, _at_hand(plan_on), on_cpu(plan_on))
-    return Decided(spec, Findings(targets=targets))
+        spec, titles = titled(spec, bench, _at_hand(plan_on))
+        spec, targets = seek_targets(spec, goals_of(spec), bench, _at_hand(plan_on), on_cpu(plan_on))
+    return Decided(spec, Findings(titles=titles, targets=targets))
 
 
 @contextmanager
@@ -94,18 +95,28 @@ def _beat(on_progress: Callable[[Progress], None] | None) -> Callable[[int], Non
 def explained(plan: Plan, findings: Findings) -> Plan:
     """The plan with the reasons that were found by measuring, and warnings of what is out of reach."""
     reasons = {(finding.output, finding.rung): finding.reason for finding in findings.targets}
+    kept: dict[str, int] = {}
+    for title in findings.titles:
+        if title.kept:
+            reasons[title.output, kept.setdefault(title.output, 0)] = title.reason
+            kept[title.output] += 1
     warnings = (*plan.warnings, *(_missed(findings)))
     return plan.model_copy(update={"outputs": with_reasons(plan.outputs, reasons), "warnings": warnings})
 
 
 def _missed(findings: Findings) -> list[Warning]:
+    gone = [
+        Warning(code="rung_dropped", message=f"{t.output}: a rung of {t.width or t.height}: {t.reason}")
+        for t in findings.titles
+        if not t.kept
+    ]
     missed = [finding for finding in findings.targets if not finding.reached]
     if not missed:
-        return []
+        return gone
     first = missed[0]
     message = (
         f"{first.output}: {first.goal.metric} {first.goal.value:g} is out of reach within the bounds: "
         f"crf {first.crf:g} has {first.score.mean:.4f}"
     )
     facts = {"renditions": [{"output": f.output, "rung": f.rung, "crf": f.crf, "value": f.score.mean} for f in missed]}
-    return [Warning(code="target_quality_missed", message=message, count=len(missed), facts=facts)]
+    return [*gone, Warning(code="target_quality_missed", message=message, count=len(missed), facts=facts)]

@@ -34,6 +34,19 @@ class RungFinding(Facts):
         return f"{how}: {goal.metric} {score.mean:.4f} for {goal.value:g}{reached}"
 
 
+class TitleRung(Facts):
+    """What became of one rung of a per-title ladder. `bit_rate`: of samples at the codec's usual quality, uncapped."""
+
+    output: str
+    width: int | None
+    height: int | None
+    bit_rate: int | None
+    usual_maxrate: int | None
+    maxrate: int | None
+    kept: bool
+    reason: str
+
+
 class Checked(Facts):
     """What was measured of a finished track, over samples of it."""
 
@@ -44,4 +57,5 @@ class Checked(Facts):
 
 
 class Findings(Facts):
+    titles: tuple[TitleRung, ...] = ()
     targets: tuple[RungFinding, ...] = ()

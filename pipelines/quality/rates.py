@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipelines.encoders import DEFAULT_CRF
+from pipelines.ladder import MAX_AUTO_RUNGS
 from pipelines.rate_control import Crf, RateControl, TargetQuality
 from pipelines.rendition import OutputPlan, VideoRendition
 from pipelines.rungs import VIDEO_CODECS, Rung
@@ -31,7 +32,7 @@ def goals_of(spec: FileJob) -> dict[Place, TargetQuality]:
 
 def needs_measuring(spec: FileJob) -> bool:
     """Whether the job leaves anything to measuring."""
-    return bool(goals_of(spec))
+    return bool(goals_of(spec)) or any(isinstance(output, Ladder) and output.per_title for output in spec.outputs or ())
 
 
 def drafted(spec: FileJob) -> FileJob:
@@ -83,7 +84,13 @@ def _with_rate(rung: Rung, rate: RateControl | None) -> Rung:
 
 def to_be_measured(spec: FileJob) -> dict[Place, str]:
     """Why a plan made before measuring is not the last word on a rung."""
-    return {
+    titled = {
+        (str(output.name), number): "per title: measuring samples decides its cap, and whether it is made, when it runs"
+        for output in spec.outputs or ()
+        if isinstance(output, Ladder) and output.per_title
+        for number in range(MAX_AUTO_RUNGS)
+    }
+    return titled | {
         place: f"{goal.metric} {goal.value:g} is asked for: its CRF is found by measuring samples when it runs"
         for place, goal in goals_of(spec).items()
     }
