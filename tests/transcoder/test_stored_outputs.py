@@ -50,7 +50,7 @@ async def test_what_outputs_hold_follows_the_jobs(tmp_path: Path) -> None:
 def old_jobs(connection: Connection) -> None:
     config = migrations_config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "0010")
+    command.upgrade(config, "0011")
     for job_id, status, outputs in (
         ("a", "completed", '[{"name": "o", "type": "mp4", "files": [{"path": "o.mp4", "size": 5}, {"size": 7}]}]'),
         ("b", "failed", None),
