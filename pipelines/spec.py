@@ -162,6 +162,9 @@ class FileJob(Model):
         description="whether it is cut into pieces that are encoded at the same time: auto where it pays, always "
         "wherever it can be done",
     )
+    reuse: bool = Field(
+        True, description="take the result of a job that did the same with the same input; false does the work anew"
+    )
     webhook: Webhook | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
 

@@ -11,10 +11,14 @@ NO_SKIPS = "TRANSCODER_TEST_NO_SKIPS"
 """Set (as in CI), a test that is skipped for want of something fails."""
 
 
+# tests submit the same again and again, and want it done
+os.environ["TRANSCODER_REUSE"] = "false"
+
+
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("TRANSCODER_") and not name.startswith("TRANSCODER_TEST_"):
+        if name.startswith("TRANSCODER_") and not name.startswith(("TRANSCODER_TEST_", "TRANSCODER_REUSE")):
             monkeypatch.delenv(name)
 
 

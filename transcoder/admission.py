@@ -20,6 +20,7 @@ from transcoder.candidates import first_tasks, next_available
 from transcoder.jobs import JobStatus
 from transcoder.picks import FreeSlots, Picker, Placement, Rules
 from transcoder.requirements import ANY, HARDWARE, SOFTWARE, policy_of, pool_of, requirement, satisfied
+from transcoder.reuse.roles import release
 from transcoder.shares import read_accounts, read_running, save_accounts
 from transcoder.tables import attempts, jobs, tasks
 from transcoder.webhooks import outbox
@@ -56,6 +57,7 @@ async def claim(
 
     Devices are taken in the order given. From the commit on, each attempt counts, whatever becomes of it.
     """
+    await release(connection)
     claims: list[Claim] = []
     without: frozenset[str] = frozenset()
     while any(each.count > 0 for each in free):

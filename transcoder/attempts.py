@@ -36,6 +36,8 @@ from transcoder.progress import Live, ProgressBoard
 from transcoder.quarantine import DeviceGuard
 from transcoder.receipts.notes import Hashing, Notes
 from transcoder.retry import STOPPED, RetryPolicy
+from transcoder.reuse.roles import Follow
+from transcoder.reuse.taking import Taking
 from transcoder.settings import Settings
 from transcoder.settlement import Cancelled, Completed, Failed, Good, Lost, Outcome, Ticket
 from transcoder.speeds import SpeedBook
@@ -60,6 +62,7 @@ class AttemptRunner:
     storage: Storage
     inputs: Inputs
     bench: Bench
+    taking: Taking
     splitter: Splitter
     events: EventBus
     board: ProgressBoard
@@ -83,7 +86,7 @@ class AttemptRunner:
             await self._note(claim, f"{_called(claim)} starts on {claim.device.id}")
             course, outcome = await self._outcome(claim, stop, live)
             await self._note(claim, f"{_called(claim)} {_described(outcome)}")
-            if claim.kind != "stream":
+            if claim.kind != "stream" and not _reused(outcome):
                 outcome = await self.courses.end(claim, course, outcome, live.plan)
             # before another attempt can begin, and write into it
             await self.storage.keep_log(claim.job_id, claim.attempt)
@@ -151,11 +154,17 @@ class AttemptRunner:
             self.storage.attempt_scratch(claim.job_id, claim.attempt, claim.number) as scratch,
             Hashing() as hashing,
         ):
+            done = await self.taking.before(claim, spec)
+            if done is not None:
+                return done
             bring = self.inputs.bring(spec.input, claim.tenant, scratch, total_seconds=allowed_seconds)
             with notes.watch.stage("fetch"):
                 source = await unless_stopped(bring, stop)
                 beside = self.inputs.with_beside(source, spec, claim.tenant, scratch, total_seconds=allowed_seconds)
                 source = await unless_stopped(beside, stop)
+            source, done = await self.taking.after(claim, spec, source, stop)
+            if done is not None:
+                return done
             folder = scratch / "out"
             await asyncio.to_thread(folder.mkdir)
             hashing.begin(source, wanted=spec.receipt.source_hash and not claim.number)
@@ -245,6 +254,7 @@ def runner_for(
         storage=storage,
         inputs=inputs,
         bench=bench,
+        taking=Taking(database, storage, inputs.uploads, settings.reuse),
         splitter=Splitter(database, bench, split_settings(settings), states),
         events=events,
         board=board,
@@ -253,6 +263,11 @@ def runner_for(
         streams=streams,
         engine=engine,
     )
+
+
+def _reused(outcome: Outcome) -> bool:
+    """Whether the attempt did nothing that its device is to be judged by."""
+    return isinstance(outcome, Follow) or (isinstance(outcome, Completed) and outcome.reused_from is not None)
 
 
 def _called(claim: Claim) -> str:

@@ -90,6 +90,7 @@ class Job(_Record):
     warnings: tuple[Warning, ...] = ()
     error: ErrorInfo | None = None
     plan: dict[str, Any] | None = Field(None, description="the plan of the latest attempt")
+    reused_from: str | None = Field(None, description="the job whose result this one took, having the same to do")
     metadata: dict[str, Any] = {}
     spec: Annotated[FileJob | StreamJob, Field(discriminator="kind")]
     state: StreamState | None = Field(None, description="of a stream that runs")

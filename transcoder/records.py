@@ -66,6 +66,7 @@ def job_from(row: RowMapping | Mapping[str, Any], tries: Iterable[Attempt] = ())
             "warnings": row["warnings"] or (),
             "error": row["error"],
             "plan": row.get("plan"),
+            "reused_from": row.get("reused_from"),
             "metadata": row["spec"]["metadata"],
             "spec": row["spec"],
         }

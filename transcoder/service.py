@@ -212,6 +212,8 @@ class Service:
         before = await self.store.request_cancel(job_id, tenant, utc_now())
         if before is JobStatus.QUEUED:
             await self.storage.discard_job_outputs(job_id)
+            # others may have waited for it
+            self._engine.wake()
             await self._news.job_ended(job_id, tenant)
         elif before is JobStatus.RUNNING:
             await self._engine.cancel(job_id)

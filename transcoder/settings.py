@@ -179,6 +179,7 @@ class Settings(BaseSettings, BucketSettings):
     resumable_ttl_seconds: float = Field(
         86_400.0, gt=0, description="Resumable uploads that nobody goes on with are deleted after this time."
     )
+    reuse: bool = Field(True, description="Take results of jobs that did the same, where jobs do not refuse it.")
     attempt_timeout_seconds: float = Field(
         24 * 3600.0, gt=0, description="Deadline of one attempt where the job names none."
     )

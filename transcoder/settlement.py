@@ -24,6 +24,7 @@ from transcoder.receipts.store import save_receipt
 from transcoder.records import attempt_from
 from transcoder.requirements import PINNED, policy_of, requested
 from transcoder.retry import LOST, Fail, Retry, RetryPolicy, decide, decide_stream
+from transcoder.reuse.roles import Follow
 from transcoder.split import family
 from transcoder.split.values import Cut, Encoded
 from transcoder.tables import attempts, jobs, tasks
@@ -41,6 +42,9 @@ class Completed:
     """How it went, where that is to be said."""
     joined: bool = False
     """Its pictures were encoded by other attempts."""
+    reused_from: str | None = None
+    """The job whose result it is; `plan` is that one's."""
+    plan: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,14 @@ class Lost:
     error: ErrorInfo
 
 
-Good = Completed | Cut | Encoded
+Good = Completed | Cut | Encoded | Follow
 Outcome = Good | Failed | Cancelled | Lost
 
 ATTEMPT_STATUS: dict[type[Outcome], str] = {
     Completed: "completed",
     Cut: "completed",
     Encoded: "completed",
+    Follow: "completed",
     Failed: "failed",
     Cancelled: "cancelled",
     Lost: "lost",
@@ -216,6 +221,8 @@ async def _change(
             progress=1.0,
             outputs=[output.model_dump(mode="json") for output in outcome.outputs],
             warnings=[warning.model_dump(mode="json") for warning in outcome.warnings],
+            reused_from=outcome.reused_from,
+            **({} if outcome.plan is None else {"plan": outcome.plan}),
         )
     if isinstance(outcome, Encoded):
         await family.keep(connection, ticket.task_id, ticket.attempt, outcome.result)
@@ -226,6 +233,8 @@ async def _change(
         return _made(end) if isinstance(outcome, Encoded) else end
     if isinstance(outcome, Encoded):
         return _made(_Change(JobStatus.QUEUED, {}, {}))
+    if isinstance(outcome, Follow):
+        return _Change(JobStatus.QUEUED, {"state": "waiting"}, {"progress": None, "stats": None})
     if isinstance(outcome, Cut):
         return _Change(JobStatus.QUEUED, await family.found(connection, ticket.task_id, outcome, now), {})
     if ticket.number:

@@ -79,6 +79,7 @@ jobs = Table(
     Column("outputs", Document),
     Column("warnings", Document),
     Column("error", Document),
+    Column("reused_from", String(64)),
     PrimaryKeyConstraint("id"),
     # ids rise with time, so each of these is a listing's filter followed by its order
     Index("jobs_by_tenant", "tenant", "id"),

@@ -296,7 +296,8 @@ class ClusterEngine:
                 self.wake()
 
 
-_QUEUED = select(tasks.c.id).where(tasks.c.state == "queued").limit(1)
+# one that waits may be released
+_QUEUED = select(tasks.c.id).where(tasks.c.state.in_(("queued", "waiting"))).limit(1)
 
 
 async def _keep(step: Callable[[], Awaitable[Any]]) -> None:
