@@ -53,6 +53,7 @@ async def test_the_child_may_read_and_write_local_files_only(tmp_path: Path, buc
     assert all(path.is_relative_to(scratch) for path in (*task.readable, *task.writable))
 
 
+@pytest.mark.slow
 async def test_a_file_of_many_parts_arrives_whole(tmp_path: Path, bucket: Bucket) -> None:
     large = os.urandom(21 << 20)
 
@@ -100,6 +101,7 @@ async def test_a_cancel_ends_publishing_and_leaves_nothing(tmp_path: Path, bucke
         assert [key for key in bucket.objects() if key.startswith("outputs/")] == []
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_away_for_a_while_costs_time_only(tmp_path: Path, bucket: Bucket) -> None:
     async with gate_to(bucket.port) as gate:
         executor = StubExecutor(gate=asyncio.Event())
@@ -118,6 +120,7 @@ async def test_a_store_that_is_away_for_a_while_costs_time_only(tmp_path: Path, 
         assert bucket.objects()[f"outputs/{job.id}/attempt-1/output.mp4"] == CONTENT
 
 
+@pytest.mark.slow
 async def test_a_store_that_goes_away_amid_a_large_file_gets_it_whole(tmp_path: Path, bucket: Bucket) -> None:
     async with gate_to(bucket.port) as gate:
         settings = bucket.settings(bucket_endpoint=f"http://127.0.0.1:{gate.port}")
@@ -134,6 +137,7 @@ async def test_a_store_that_goes_away_amid_a_large_file_gets_it_whole(tmp_path: 
             assert bucket.objects() == {"outputs/job/attempt-1/a": large}
 
 
+@pytest.mark.slow
 async def test_a_store_that_stays_away_fails_the_attempt_with_a_code_of_its_own(tmp_path: Path, bucket: Bucket) -> None:
     async with gate_to(bucket.port) as gate:
         executor = StubExecutor(gate=asyncio.Event())
@@ -157,6 +161,7 @@ async def test_a_store_that_stays_away_fails_the_attempt_with_a_code_of_its_own(
             assert (failed.error.code, failed.error.stage) == ("storage_unavailable", "fetch")
 
 
+@pytest.mark.slow
 async def test_an_upload_that_the_store_has_not_got_whole_is_found_out(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, max_attempts=1, **bucket.settings()) as service:
         for content in (b"medio", b"med"):

@@ -273,6 +273,7 @@ async def test_a_result_in_a_bucket_is_copied_there(tmp_path: Path, bucket: Buck
         assert bucket.objects()[f"outputs/{second.id}/attempt-1/output.mp4"] == CONTENT
 
 
+@pytest.mark.slow
 async def test_nodes_do_identical_work_once(tmp_path: Path, cluster_url: str) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with reusing(tmp_path, executor, database_url=cluster_url, node="one") as service:
