@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.beside import images_of
 from pipelines.spec import FileJob
@@ -75,8 +76,13 @@ class Taking:
         work = Work(claim.job_id, claim.tenant, key)
         failed: set[str] = set()
         while True:
-            async with self.database.write() as connection:
-                found = await seek(connection, work, without=failed)
+            try:
+                async with self.database.write() as connection:
+                    found = await seek(connection, work, without=failed)
+            except SQLAlchemyError:
+                # the job is not to fail by the database: it is done
+                logger.warning("whether others do what job %s does can't be read", claim.job_id, exc_info=True)
+                return None
             if not isinstance(found, str):
                 return found
             taken = await self._take(claim, found)
