@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pipelines.filter_spec import MAX_FILTERS
 from pipelines.rungs import Rung
 from pipelines.spec import FileJob
+from pipelines.stream_outputs import HlsOutput
 
 GOOD: list[dict[str, Any]] = [
     {"type": "crop", "width": 640, "height": 360},
@@ -110,3 +111,19 @@ def test_a_ladder_has_filters_of_its_own_and_of_its_rungs(kind: str) -> None:
     output = {"type": kind, "filters": [GOOD[0]], "video": [{"height": 360, "filters": [GOOD[4]]}]}
     job = FileJob.model_validate({"input": {"path": "a.mp4"}, "outputs": [output]})
     assert FileJob.model_validate_json(job.model_dump_json()) == job
+
+
+@pytest.mark.parametrize(
+    "each",
+    [{"type": "crop", "auto": True}, {"type": "fade", "in_seconds": 1}, GOOD[6]],
+    ids=lambda each: str(each["type"]),
+)
+def test_a_stream_refuses_what_needs_a_whole_file(each: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"in a stream|for files"):
+        HlsOutput.model_validate({"video": {"filters": [each]}})
+
+
+@pytest.mark.parametrize("each", GOOD[:6], ids=lambda each: str(each["type"]))
+def test_a_stream_takes_the_others(each: dict[str, Any]) -> None:
+    output = HlsOutput.model_validate({"video": {"filters": [each]}})
+    assert HlsOutput.model_validate_json(output.model_dump_json()) == output

@@ -77,7 +77,9 @@ def plan(
         say(f"note: {note}")
 
     def planned(engine: Engine, file: LocalFile) -> Plan:
-        return engine.plan(job, _probed(engine, file))
+        from pipelines.survey import examine
+
+        return engine.plan(job, examine(job, file, engine.settings.limits))
 
     made = _with_file(source, settings, planned)
     if as_json:
