@@ -166,6 +166,10 @@ class Assembly:
         work = decode_work(self.gpu, info)
         return decoder_context(self.gpu, decode, stream), DecodeWatch(work, decode, self.warnings)
 
+    def _tick(self, stream: int) -> Fraction:
+        """In which the times of a video track's frames are counted."""
+        return self.container.streams[stream].time_base or Fraction(1, 90_000)
+
     @property
     def streams(self) -> list[int]:
         """The input's streams that are read."""
@@ -180,7 +184,7 @@ class Assembly:
     def _add_video(self, key: tuple[str, int], rendition: VideoRendition, writer: Writer) -> Channel[Any] | None:
         """Where its frames are to be put; None: nowhere."""
         info = self._video_info(rendition.stream)
-        stream_time_base = self.container.streams[rendition.stream].time_base or Fraction(1, 90_000)
+        stream_time_base = self._tick(rendition.stream)
         graph = self._graph(rendition, stream_time_base, info)
         container = _container(writer)
         time_base = encoder_time_base(rendition, graph.time_base, container.time_base_denominator)

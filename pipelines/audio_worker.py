@@ -67,8 +67,11 @@ class AudioWorker:
             self._decode(None)
         if self._held is not None:
             self._pass_on(self._without_padding(self._held))
+        self._finish()
+
+    def _finish(self) -> None:
         for target in self._targets:
-            self._encode(target, target.graph.flush())
+            self.encode(target, target.graph.flush())
             target.writer.write(target.encoder.flush())
 
     def _decode(self, packet: Packet[Any] | None) -> None:
@@ -114,7 +117,7 @@ class AudioWorker:
 
     def _pass_on(self, frame: AudioFrame) -> None:
         for target in self._targets:
-            self._encode(target, target.graph.push(frame))
+            self.encode(target, target.graph.push(frame))
 
     def _without_padding(self, last: AudioFrame) -> AudioFrame:
         """The last frame without what its encoder filled it up with: MP4 tells by a shorter last packet.
@@ -131,7 +134,7 @@ class AudioWorker:
         return cut(last, samples=last.samples - surplus) or last
 
     @staticmethod
-    def _encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:
+    def encode(target: AudioTarget, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
             if target.meter is not None:
                 target.meter.push(frame)

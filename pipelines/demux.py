@@ -60,6 +60,8 @@ class Demuxer:
 
     def __iter__(self) -> Iterator[tuple[Packet[Any], Fraction]]:
         container = self._container
+        if not self._streams:
+            return
         for stream in container.streams:
             if stream.index not in self._streams:
                 stream.discard = Discard.all

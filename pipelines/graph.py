@@ -197,6 +197,15 @@ class Chain:
         return self._sink.pull()
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What frames of one of several sources carry as their `opaque`."""
+
+    number: int
+    fields: tuple[Filter, ...]
+    aspect: Fraction
+
+
 class VideoGraph:
     """Filters decoded frames of one track into frames of one rendition: always its size and pixel format.
 
@@ -224,7 +233,10 @@ class VideoGraph:
         self._chain: Chain | None = None
 
     def push(self, frame: VideoFrame) -> Iterator[VideoFrame]:
-        key = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.opaque)
+        key = (
+            frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.color_trc,
+            frame.opaque,
+        )  # fmt: skip
         if key != self._key:
             yield from self.flush()
             self._key = key
@@ -253,9 +265,12 @@ class VideoGraph:
         framing = self._rendition.framing
         crops = () if framing is None else framing.steps(picture.width, picture.height)
         picture = picture if framing is None else framing.of_picture(picture)
-        return (*self._fields, *crops, *conform(picture, self._rendition.canvas, self._touches), *self._finish)
+        fields = frame.opaque.fields if isinstance(frame.opaque, Origin) else self._fields
+        return (*fields, *crops, *conform(picture, self._rendition.canvas, self._touches), *self._finish)
 
     def _aspect(self, frame: VideoFrame) -> Fraction:
+        if isinstance(frame.opaque, Origin):
+            return frame.opaque.aspect
         return frame.opaque if isinstance(frame.opaque, Fraction) else self._sar
 
     def _steps(self, frame: VideoFrame, filters: tuple[Filter, ...]) -> Sequence[Step | Fed]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pipelines.concat.values import Part
 from pipelines.conform import Canvas
 from pipelines.containers import ChapterStyle
 from pipelines.devices import Stage
@@ -217,6 +218,8 @@ class Plan(Facts):
     duration_seconds: float | None
     """Expected duration of the outputs; None when the source does not tell."""
     max_missing: float
+    parts: tuple[Part, ...] = ()
+    """Of a job whose inputs are joined, in their order; the tracks above are then those of the whole."""
     size_limit: SizeLimit | None = None
     refusals: tuple[Refusal, ...] = ()
     """In the order of preference; empty when everything is where it is best."""

@@ -50,7 +50,7 @@ def run(
     A PipelineError is raised when it can't be done; what `folder` then holds is worthless.
     """
     cancelled = cancelled or threading.Event()
-    if is_measured(plan):
+    if is_measured(plan) and not plan.parts:
         span = span_of(plan.start_seconds, plan.end_seconds, source.start_seconds)
         plan = with_gains(plan, source, file, span, limits, on_progress=on_progress, cancelled=cancelled)
     with ExitStack() as stack:

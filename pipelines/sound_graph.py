@@ -40,6 +40,7 @@ class AudioGraph:
         self._chain: Chain | None = None
         self._fifo = AudioFifo()
         self._written: int | None = None
+        self._joined = False
         self.began: int | None = None
         """The sample at which the source's sound begins, after silence that was put before it."""
         self._read = 0
@@ -57,6 +58,20 @@ class AudioGraph:
         pts = frame.pts
         yield from self._place(frame)
         frame.pts = pts  # other renditions take this frame too
+
+    def joint(self) -> Iterator[AudioFrame]:
+        """One source ends here; the next frame is another's, and exactly where its time says."""
+        yield from self._drain()
+        self._joined = True
+
+    def until(self, time: Fraction) -> Iterator[AudioFrame]:
+        """Silence up to a time, where sound is missing."""
+        written = self._written or 0
+        missing = rescale(1, time, self._tick) - written if time else 0
+        if missing > self._deviation:
+            for silence in self._silence(missing):
+                self._write(silence)
+                yield from self._take()
 
     def flush(self) -> Iterator[AudioFrame]:
         """What is still inside; the last frame may be shorter."""
@@ -77,7 +92,8 @@ class AudioGraph:
         at = frame.pts if ticks == self._tick else rescale(frame.pts, ticks, self._tick)
         written = self._written or 0
         apart = at - written
-        if self._written is None or abs(apart) > self._deviation:
+        if self._written is None or self._joined or abs(apart) > self._deviation:
+            self._joined = False
             for silence in self._silence(min(apart, (self._end or at) - written)):
                 self._write(silence)
                 yield from self._take()

@@ -133,7 +133,11 @@ class FileJob(Model):
     """A file in, files out."""
 
     kind: Literal["file"] = "file"
-    input: Input
+    input: Input = Field(description="the first of `inputs` where these are given in its place")
+    inputs: tuple[Input, ...] | None = Field(
+        None, min_length=2, max_length=64, description="several inputs, each with its clip, joined in this order"
+    )
+    input_chapters: bool = Field(False, description="a chapter for each of `inputs`, called as the file is")
     outputs: UniqueOutputs | None = None
     preset: str | None = Field(None, max_length=100, description="a preset's name, in place of outputs")
     queue: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
@@ -167,6 +171,25 @@ class FileJob(Model):
     )
     webhook: Webhook | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "input" not in value and isinstance(value.get("inputs"), list | tuple):
+            return {**value, "input": value["inputs"][0]} if value["inputs"] else value
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_of_input(self) -> Self:
+        if self.inputs is not None and self.input != self.inputs[0]:
+            raise ValueError("give either input or inputs")
+        if self.input_chapters and self.inputs is None:
+            raise ValueError("input_chapters is for inputs")
+        return self
+
+    @property
+    def all_inputs(self) -> tuple[Input, ...]:
+        return self.inputs or (self.input,)
 
     @model_validator(mode="after")
     def _outputs_or_preset(self) -> Self:

@@ -78,6 +78,9 @@ class VideoDecoder:
             self._put(*self._waiting)
         if self._watch is not None and not self.state.done:
             self._watch.finish()
+        self._end()
+
+    def _end(self) -> None:
         for channel in self._frames:
             channel.close()
 

@@ -157,9 +157,9 @@ class AttemptRunner:
             done = await self.taking.before(claim, spec)
             if done is not None:
                 return done
-            bring = self.inputs.bring(spec.input, claim.tenant, scratch, total_seconds=allowed_seconds)
+            bring = self.inputs.bring_all(spec.all_inputs, claim.tenant, scratch, total_seconds=allowed_seconds)
             with notes.watch.stage("fetch"):
-                source = await unless_stopped(bring, stop)
+                source, *more = await unless_stopped(bring, stop)
                 beside = self.inputs.with_beside(source, spec, claim.tenant, scratch, total_seconds=allowed_seconds)
                 source = await unless_stopped(beside, stop)
             source, done = await self.taking.after(claim, spec, source, stop)
@@ -172,6 +172,7 @@ class AttemptRunner:
                 *(claim, spec, course, stop, source, folder, allowed_seconds, ends_at, live, notes, hashing),
                 hear=lambda event: self._hear(claim, live, event),
                 note=lambda text: self._note(claim, text),
+                more=tuple(more),
             )
             return await self.splitter.run(work)
 

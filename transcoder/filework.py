@@ -19,7 +19,7 @@ from transcoder.course import Course
 from transcoder.depot import PublishedFile
 from transcoder.engine import Stop
 from transcoder.executor import Executor
-from transcoder.inputs import LocalInput
+from transcoder.inputs import LocalInput, more_payload
 from transcoder.jobs import JobOutput, OutputFile
 from transcoder.progress import Live
 from transcoder.receipts.notes import Hashing, Notes
@@ -71,6 +71,8 @@ class Work:
     hear: Callable[[ChildEvent], None]
     note: Callable[[str], Awaitable[None]]
     """Puts a line into the job's log."""
+    more: tuple[LocalInput, ...] = ()
+    """The inputs after the first, of a job that joins several."""
 
     @property
     def remaining_seconds(self) -> float:
@@ -116,12 +118,18 @@ class Bench:
                     "device": claim.device.model_dump(mode="json"),
                     "verdicts": [verdict.model_dump(mode="json") for verdict in course.verdicts],
                     "pace": self.speeds.pace(claim.device).model_dump(mode="json"),
+                    **more_payload(work.more),
                     **(more or {}),
                 },
                 deadline_seconds=work.remaining_seconds,
                 stall_seconds=settings.gpu_stall_seconds if course.gpu else settings.stall_seconds,
                 log_path=self.storage.log_path(claim.job_id),
-                readable=(work.source.path, *work.source.beside.values(), *readable),
+                readable=(
+                    work.source.path,
+                    *work.source.beside.values(),
+                    *(each.path for each in work.more),
+                    *readable,
+                ),
                 writable=(work.folder,),
                 gpu=course.gpu,
             ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pipelines.beside import images_of
 from pipelines.errors import DeadlineExceeded
@@ -66,6 +67,27 @@ class Inputs:
         if source.path is not None:
             await asyncio.to_thread(locate, source.path, self.media_roots)
 
+    async def check_all(self, sources: Sequence[Input]) -> None:
+        for source in sources:
+            await self.check(source)
+
+    async def bring_all(
+        self, sources: Sequence[Input], tenant: str, scratch: Path, *, total_seconds: float
+    ) -> tuple[LocalInput, ...]:
+        """Several inputs, one after another within the time for all; downloads go to folders in `scratch`."""
+        if len(sources) == 1:
+            return (await self.bring(sources[0], tenant, scratch, total_seconds=total_seconds),)
+        brought: list[LocalInput] = []
+        ends_at = time.monotonic() + total_seconds
+        for number, source in enumerate(sources, 1):
+            folder = scratch / f"input-{number}"
+            await asyncio.to_thread(folder.mkdir)
+            left = ends_at - time.monotonic()
+            if left <= 0:
+                raise DeadlineExceeded(f"the inputs were not here within {total_seconds:g} s", stage="fetch")
+            brought.append(await self.bring(source, tenant, folder, total_seconds=left))
+        return tuple(brought)
+
     async def bring(self, source: Input, tenant: str, scratch: Path, *, total_seconds: float) -> LocalInput:
         """The input on this machine; downloads go to `scratch`. Cancelling ends a download."""
         if source.url is not None:
@@ -119,6 +141,11 @@ class Inputs:
                 raise
             raise DeadlineExceeded(f"the upload was not here within {total_seconds:g} s", stage="fetch") from None
         return LocalInput(path, upload.name, upload.sha256)
+
+
+def more_payload(more: Sequence[LocalInput]) -> dict[str, Any]:
+    """What operations are told of a job's inputs after the first."""
+    return {"more": [{"path": str(each.path), "name": each.name} for each in more]} if more else {}
 
 
 def inputs_for(settings: Settings, storage: Storage, uploads: UploadStore) -> Inputs:

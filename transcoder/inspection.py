@@ -18,7 +18,7 @@ from pipelines.spec import FileJob, Input
 from pipelines.work import Pace
 from transcoder.errors import NoDevice
 from transcoder.executor import Executor
-from transcoder.inputs import Inputs
+from transcoder.inputs import Inputs, more_payload
 from transcoder.storage import Storage
 from transcoder.watch import ChildTask
 
@@ -38,7 +38,7 @@ class Inspector:
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def probe(self, source: Input, tenant: str) -> SourceInfo:
-        async with self._input(source, tenant) as payload:
+        async with self._input((source,), tenant) as payload:
             return SourceInfo.model_validate(await self._execute("probe", payload))
 
     async def plan(
@@ -54,7 +54,7 @@ class Inspector:
         `spec` has its outputs.
         """
         refusals: list[Refusal] = []
-        async with self._input(spec.input, tenant) as payload:
+        async with self._input(spec.all_inputs, tenant) as payload:
             for device in devices:
                 asked = {
                     "spec": spec.model_dump(mode="json"),
@@ -73,14 +73,18 @@ class Inspector:
         raise NoDevice("no device is ready to plan for", policy=spec.device.policy)
 
     @asynccontextmanager
-    async def _input(self, source: Input, tenant: str) -> AsyncGenerator[dict[str, Any], None]:
-        await self.inputs.check(source)
+    async def _input(self, sources: Sequence[Input], tenant: str) -> AsyncGenerator[dict[str, Any], None]:
+        await self.inputs.check_all(sources)
         async with self._turns, self.storage.scratch() as scratch:
-            file = await self.inputs.bring(source, tenant, scratch, total_seconds=self.fetch_seconds)
-            yield {"path": str(file.path), "name": file.name, "limits": self.limits.model_dump(mode="json")}
+            file, *more = await self.inputs.bring_all(sources, tenant, scratch, total_seconds=self.fetch_seconds)
+            told = {"path": str(file.path), "name": file.name, "limits": self.limits.model_dump(mode="json")}
+            yield {**told, **more_payload(more)}
 
     async def _execute(self, op: Literal["probe", "plan"], payload: dict[str, Any]) -> dict[str, Any]:
         task = ChildTask(
-            op=op, payload=payload, deadline_seconds=self.timeout_seconds, readable=(Path(payload["path"]),)
+            op=op,
+            payload=payload,
+            deadline_seconds=self.timeout_seconds,
+            readable=(Path(payload["path"]), *(Path(each["path"]) for each in payload.get("more", ()))),
         )
         return await self.executor.execute(task)

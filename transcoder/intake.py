@@ -53,7 +53,7 @@ class Intake:
             wanted = SOFTWARE
         now = utc_now()
         check_not_over(spec.ready_by, now)
-        await self.inputs.check(spec.input)
+        await self.inputs.check_all(spec.all_inputs)
         await self.inputs.check_beside(resolved)
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)

@@ -1,4 +1,4 @@
-"""Uploads that jobs name beside their input, such as images: kept for as long as a job may need them."""
+"""Uploads that jobs name beside their (first) input, such as images: kept for as long as a job may need them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def uploads_beside(spec: FileJob | StreamJob) -> frozenset[str]:
     """Ids of the uploads that a job names beside its input."""
     if isinstance(spec, StreamJob):
         return frozenset()
-    return frozenset(image.upload for image in images_of(spec) if image.upload is not None)
+    named = {source.upload for source in (*images_of(spec), *spec.all_inputs[1:])}
+    return frozenset(upload for upload in named if upload is not None and upload != spec.input.upload)
 
 
 async def save_named(connection: AsyncConnection, named: Mapping[str, frozenset[str]]) -> None:

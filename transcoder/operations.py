@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pipelines.canary import Canary, fly
 from pipelines.checks import Check, run_check
+from pipelines.concat.transcode import plan_files, transcode_joined
 from pipelines.devices import Device, Verdict
 from pipelines.estimate import estimated
 from pipelines.input import LocalFile
@@ -49,12 +50,27 @@ class Payload(BaseModel):
         return LocalFile(path=self.path, name=self.name, beside=self.beside)
 
 
+class NamedFile(BaseModel):
+    """One more input."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path
+    name: str
+
+
 class PlanPayload(Payload):
     spec: FileJob
+    more: tuple[NamedFile, ...] = ()
+    """The other inputs of a job that joins several."""
     device: Device
     verdicts: tuple[Verdict, ...] = ()
     """What is not to be tried on the device."""
     pace: Pace = Pace()
+
+    @property
+    def files(self) -> tuple[LocalFile, ...]:
+        return (self.file, *(LocalFile(path=each.path, name=each.name) for each in self.more))
 
 
 class RunPayload(PlanPayload):
@@ -106,6 +122,9 @@ def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     task = PlanPayload.model_validate(payload)
+    if task.spec.inputs is not None:
+        joined = plan_files(task.spec, task.files, task.device, task.limits, task.verdicts, task.pace)
+        return joined.model_dump(mode="json")
     source = examine(task.spec, task.file, task.limits)
     made = plan(task.spec, source, task.device, verdicts=task.verdicts)
     return estimated(made, source, task.pace).model_dump(mode="json")
@@ -117,9 +136,10 @@ def _run(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 def _transcoded(task: RunPayload, emit: Emit) -> dict[str, Any]:
     limit_file_size(task.limits.max_output_bytes)
-    result = transcode(
+    joined = task.spec.inputs is not None
+    result = (transcode_joined if joined else transcode)(
         task.spec,
-        task.file,
+        task.files if joined else task.file,  # type: ignore[arg-type]
         task.folder,
         device=task.device,
         verdicts=task.verdicts,

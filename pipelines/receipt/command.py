@@ -43,6 +43,8 @@ def equivalent(plan: Plan, source: SourceInfo, name: str) -> Command | None:
     if uses_hardware(plan):
         return None
     notes: list[str] = []
+    if plan.parts:
+        notes.append("the inputs after the first, and the clips of all, are not in it")
     arguments = ["-hide_banner", "-noautorotate"]
     start = Fraction(plan.start_seconds) - Fraction(source.start_seconds)
     if start > 0:

@@ -33,6 +33,8 @@ UNSAFE_RATES = (Cbr, TargetQuality)
 def spec_refusal(spec: FileJob) -> str | None:
     """Why a job is not to be cut, by what it asks for; None when it may be."""
     outputs = spec.outputs or ()
+    if spec.inputs is not None:
+        return "its inputs are joined"
     if len(outputs) != 1:
         return "it has several outputs"
     output = outputs[0]

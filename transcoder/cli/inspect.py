@@ -123,6 +123,8 @@ def _job(
         if out is not None or preset is not None or choices.given:
             raise CommandError("invalid_request", "--spec says it all: no OUT, preset or other option goes with it")
         job = resolve(read_spec(spec), load_presets(settings.presets_dir))
+        if job.inputs is not None:
+            raise CommandError("invalid_request", "a spec of several inputs is planned by the service: POST /v1/plan")
         clip = job.input.clip
         return job.model_copy(update={"input": input_of(source).model_copy(update={"clip": clip})}), ()
     if out is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from pipelines.spec import FileJob
 from pipelines.stream_spec import StreamInput
 from transcoder.cli.screen import out, print_json, show_warnings, table
 from transcoder.cli.values import format_bytes, format_seconds
@@ -58,4 +59,6 @@ def source_name(job: Job) -> str:
     where = job.spec.input
     if isinstance(where, StreamInput):
         return where.url or "publisher"
-    return where.url or where.path or f"upload {where.upload}"
+    first = where.url or where.path or f"upload {where.upload}"
+    others = len(job.spec.all_inputs) - 1 if isinstance(job.spec, FileJob) else 0
+    return f"{first} and {others} more" if others else first
