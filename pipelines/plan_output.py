@@ -25,8 +25,21 @@ from pipelines.spec import (
     SubtitleSpec,
 )
 
+TWO_LAYERS = (4, 7)
+"""Profiles of Dolby Vision whose base layer is HDR10 or SDR whatever the record says: it is of Blu-ray's kind."""
 UNKNOWN_CODEC = "unknown"
 """What probing says where FFmpeg does not know the codec: nothing can be done with such a track."""
+
+
+def check_dolby_vision(track: VideoInfo) -> None:
+    """UnsupportedSpec for pictures in a colour space of Dolby's own, which nothing here can show."""
+    about = track.dolby_vision
+    if about is not None and about.compatible == 0 and about.profile not in TWO_LAYERS:
+        raise UnsupportedSpec(
+            f"Dolby Vision profile {about.profile} has no base layer that other decoders can show: copy it",
+            stage="plan",
+            dolby_vision_profile=about.profile,
+        )
 
 
 class Notes:
@@ -58,6 +71,12 @@ class OutputAssembly:
             if not self.source.audio:
                 raise BadInput(f"no decoder for the video ({codec})", stage="plan", codec=codec)
             self.notes.add("track_dropped", f"no decoder for the video ({codec}): sound only")
+        if track is not None and track.dolby_vision is not None:
+            check_dolby_vision(track)
+            self.notes.add(
+                "dolby_vision_dropped",
+                f"Dolby Vision's metadata (profile {track.dolby_vision.profile}) is left out: its base layer is used",
+            )
         return track
 
     def _leave_others(self, track: VideoInfo | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from av.container import InputContainer
 
+from pipelines.dolby_vision import declared
 from pipelines.errors import BadInput, LimitExceeded, NoFrames
 from pipelines.input import LocalFile, check_pixels, open_input
 from pipelines.keyframes import longest_gop_seconds
@@ -23,6 +24,7 @@ from pipelines.track_facts import (
     video_info,
 )
 
+DOLBY_VISION_CODECS = ("hevc", "h264", "av1")
 MAX_CHAPTERS = 1000
 MAX_METADATA = 100
 ASSUMED_FRAME_RATE = 30
@@ -88,6 +90,7 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
         # the file was read to its end: a track that showed no packet has none
         video = [v.model_copy(update=_as_seen(v, samples)) for v in video]
         audio = [a.model_copy(update=_as_seen(a, samples)) for a in audio]
+    video = _with_dolby_vision(file, _names(container), video)
     for track in (*video, *pictures):
         check_pixels(track.width, track.height, limits, stream=track.index)
     start = min((t.start_seconds for t in (*video, *audio) if t.decodable and t.start_seconds is not None), default=0.0)
@@ -110,6 +113,18 @@ def _describe(file: LocalFile, container: InputContainer, samples: Samples, limi
         chapters=_chapters(container, duration),
         metadata=_metadata(container),
     )
+
+
+def _with_dolby_vision(file: LocalFile, formats: set[str], video: list[VideoInfo]) -> list[VideoInfo]:
+    if not any(track.codec in DOLBY_VISION_CODECS for track in video):
+        return video
+    with file.path.open("rb") as stream:
+        found = declared(stream.fileno(), formats)
+    # Matroska's is that of its first picture
+    return [
+        track.model_copy(update={"dolby_vision": found.get(track.index, None if track.position else found.get(-1))})
+        for track in video
+    ]
 
 
 def _promised_bytes(file: LocalFile, formats: set[str]) -> int | None:

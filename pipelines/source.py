@@ -70,6 +70,13 @@ class Area(Facts):
     height: int
 
 
+class DolbyVision(Facts):
+    """What a container declares. `compatible`: what the base layer is by itself (1 HDR10, 2 SDR, 4 HLG, 0 nothing)."""
+
+    profile: int
+    compatible: int
+
+
 class VideoInfo(Track):
     """A moving picture track (attached pictures are not: see `SourceInfo.pictures`)."""
 
@@ -94,6 +101,7 @@ class VideoInfo(Track):
     interlacing: Literal["progressive", "top", "bottom"] | None = None
     """What the first frames show: the field that is earlier, None where nothing moves or nothing was measured."""
     colour: Colour = Colour()
+    dolby_vision: DolbyVision | None = None
     active: Area | None = None
     """What lies between black bars; None: there are none, or nobody asked for them to be measured."""
 

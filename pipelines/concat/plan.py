@@ -14,6 +14,7 @@ from pipelines.filters import Deinterlace, Filter
 from pipelines.limits import Limits
 from pipelines.placement import ANY_CODEC
 from pipelines.plan import plan
+from pipelines.plan_output import check_dolby_vision
 from pipelines.plan_timing import plan_fields
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, VideoRendition
 from pipelines.result import Warning
@@ -170,6 +171,7 @@ def _part(
     reasons = [f"input {number}"]
     fields: tuple[Filter, ...] = ()
     if picture is not None:
+        check_dolby_vision(picture)
         reasons.append(f"{picture.width}×{picture.height}")
         fields = plan_fields(Rung(), picture, reasons)
         fields = tuple(step for step in fields if not isinstance(step, Deinterlace) or not step.bob)

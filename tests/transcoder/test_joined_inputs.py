@@ -81,7 +81,7 @@ async def test_every_upload_of_a_waiting_job_is_kept(api: Api) -> None:
 async def test_an_upload_that_is_not_there_is_refused_wherever_it_stands(api: Api) -> None:
     there = (await api.upload())["id"]
     inputs = [{"upload": there}, {"upload": "01" * 13}]
-    problem(await api.http.post("/v1/jobs", json={"inputs": inputs, **SPEC}), 422, "input_not_found")
+    problem(await api.http.post("/v1/jobs", json={"inputs": inputs, **SPEC}), 422, "upload_not_found")
 
 
 async def test_input_and_inputs_do_not_go_together(api: Api) -> None:
