@@ -38,7 +38,7 @@ def uploads_beside(spec: FileJob | StreamJob) -> frozenset[str]:
     """Ids of the uploads that a job names beside its input."""
     if isinstance(spec, StreamJob):
         return frozenset()
-    named = {source.upload for source in (*images_of(spec), *spec.all_inputs[1:])}
+    named = {image.upload for image in images_of(spec)} | {source.upload for source in spec.all_inputs[1:]}
     return frozenset(upload for upload in named if upload is not None and upload != spec.input.upload)
 
 

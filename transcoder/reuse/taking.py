@@ -46,7 +46,8 @@ class Taking:
     def _concerns(self, claim: Claim, spec: FileJob) -> bool:
         """Not a job that names files which may change beside its input; an upload is the same for ever."""
         lasting = all(image.path is None for image in images_of(spec))
-        return self.on and spec.reuse and lasting and claim.number == 0
+        # a key is of one source
+        return self.on and spec.reuse and lasting and claim.number == 0 and spec.inputs is None
 
     async def before(self, claim: Claim, spec: FileJob) -> Completed | Follow | None:
         """For an upload, whose bytes are known by their hash before they are brought. None: it is to be done."""
