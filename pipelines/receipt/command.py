@@ -39,7 +39,10 @@ _SPECIAL = "\\':,;[]"
 
 
 def equivalent(plan: Plan, source: SourceInfo, name: str) -> Command | None:
-    """The command that reads a file called `name`; None for a GPU's plan, whose contexts take other commands."""
+    """The command that reads a file called `name`.
+
+    None for a GPU's plan, whose contexts take other commands, and where none of the outputs would be in it.
+    """
     if uses_hardware(plan):
         return None
     notes: list[str] = []
@@ -52,8 +55,10 @@ def equivalent(plan: Plan, source: SourceInfo, name: str) -> Command | None:
     if plan.end_seconds is not None:
         arguments += ["-t", _number(Fraction(plan.end_seconds) - Fraction(plan.start_seconds))]
     arguments += ["-i", _file(name)]
-    for output in plan.outputs:
-        arguments += _output(output, notes)
+    made = [argument for output in plan.outputs for argument in _output(output, notes)]
+    if not made:
+        return None
+    arguments += made
     text = shlex.join([PROGRAM, *arguments])
     return Command(arguments=tuple(arguments), text=text, notes=tuple(dict.fromkeys(notes)))
 
