@@ -58,8 +58,8 @@ def check_complete(
     """Raises NoFrames, Truncated or BadInput; else adds a warning for what is missing within the allowance."""
     tracks = list(states)
     if not tracks:
-        return  # subtitles alone: nothing tells what is missing of them
-    if tracks and all(track.frames == 0 for track in tracks):
+        return  # subtitles, or a cover picture, alone: nothing tells what is missing of them
+    if all(track.frames == 0 for track in tracks):
         raise NoFrames("nothing could be decoded from the input", stage="decode", errors=sum(t.errors for t in tracks))
     for track in tracks:
         if track.frames == 0:

@@ -2,6 +2,7 @@
 
 ServiceError
 ├── JobNotFound           job_not_found         404
+├── ThumbnailNotFound     thumbnail_not_found   404  the job has not completed, or shows nothing
 ├── ReceiptNotFound       receipt_not_found     404  the job has not completed, or is a stream's
 ├── UploadNotFound        upload_not_found      404
 │   └── InputUploadNotFound                     422  named in a job's input
@@ -63,6 +64,11 @@ class ServiceError(Exception):
 
 class JobNotFound(ServiceError):
     code = "job_not_found"
+    http_status = 404
+
+
+class ThumbnailNotFound(ServiceError):
+    code = "thumbnail_not_found"
     http_status = 404
 
 

@@ -18,6 +18,7 @@ from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.live.link import Bridge
 from pipelines.live.session import Stopping, run_stream
+from pipelines.pictures.glimpse import glimpse
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.spec import FileJob
@@ -87,6 +88,12 @@ class PiecePayload(RunPayload):
 
 class StitchPayload(RunPayload):
     pieces: tuple[Piece, ...]
+
+
+class GlimpsePayload(Payload):
+    folder: Path
+    width: int
+    height: int
 
 
 class CheckPayload(BaseModel):
@@ -209,6 +216,14 @@ def _stream(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     return result.model_dump(mode="json")
 
 
+def _glimpse(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    task = GlimpsePayload.model_validate(payload)
+    limit_file_size(task.limits.max_output_bytes)
+    picture = glimpse(task.file, task.limits, width=task.width, height=task.height)
+    (task.folder / "thumbnail.jpg").write_bytes(picture)
+    return {"size": len(picture)}
+
+
 OPS: Mapping[str, Op] = {
     "probe": _probe,
     "plan": _plan,
@@ -219,4 +234,5 @@ OPS: Mapping[str, Op] = {
     "check": _check,
     "stream": _stream,
     "canary": _canary,
+    "glimpse": _glimpse,
 }

@@ -53,6 +53,7 @@ from transcoder.store import JOBS_AT_ONCE, Added, Idempotency, JobStore, NewJob,
 from transcoder.streams.desk import desk_for
 from transcoder.supervise import Supervisor
 from transcoder.sweep import Sweeper
+from transcoder.thumbnails import Thumbnails
 from transcoder.uploads import UploadStore
 from transcoder.webhooks.courier import courier_for
 from transcoder.webhooks.deliveries import DeliveryStore
@@ -114,6 +115,9 @@ class Service:
             limits=settings.limits,
             timeout_seconds=settings.probe_timeout_seconds,
             fetch_seconds=settings.attempt_timeout_seconds,
+        )
+        self.thumbnails = Thumbnails(
+            self.storage, self._inputs, self.supervisor, settings.limits, settings.probe_timeout_seconds
         )
         self._guard = DeviceGuard(
             self.supervisor,

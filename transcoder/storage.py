@@ -6,6 +6,7 @@ work/<job>/attempt-N/           scratch of an attempt: its input when fetched, a
 work/<job>/piece-K-attempt-N/   the same of piece K
 work/<id>/                      scratch of a probe
 outputs/<job>/live/             what a stream publishes, while it runs
+outputs/<job>/thumbnail-N.jpg   a small picture of what attempt N published, once somebody asked for it
 outputs/<job>/attempt-N/        what attempt N published; counts once N has completed
 pieces/                         see `transcoder.split.shelf`
 logs/<job>.log
@@ -143,6 +144,10 @@ class Storage:
     async def discard_job_outputs(self, job_id: str) -> None:
         """What all attempts published, of a job that nothing works on; not what a stream did."""
         await self.depot.discard_attempts(job_id)
+
+    def thumbnail_path(self, job_id: str, attempt: int) -> Path:
+        """The small picture of a job; of each attempt's outputs their own."""
+        return self._outputs / job_id / f"thumbnail-{attempt}.jpg"
 
     def live_folder(self, job_id: str) -> Path:
         """What a stream publishes, whatever attempt it is in."""

@@ -18,7 +18,7 @@ _PROGRESS_SECONDS = 0.1
 _MAX_WARNINGS = 1000
 _STALL_CHECKS = 4
 
-Op = Literal["probe", "plan", "run", "cut", "piece", "stitch", "check", "canary", "stream"]
+Op = Literal["probe", "plan", "run", "cut", "piece", "stitch", "check", "canary", "stream", "glimpse"]
 _STAGES: dict[Op, Stage] = {
     "probe": "probe",
     "plan": "plan",
@@ -29,6 +29,7 @@ _STAGES: dict[Op, Stage] = {
     "check": "check",
     "canary": "canary",
     "stream": "stream",
+    "glimpse": "decode",
 }
 
 

@@ -53,9 +53,7 @@ def selector_for(picks: Picks, duration: Fraction | None, *, nearest: bool) -> S
         return SceneSelector(picks)
     # players work out the number of a regular one from the time, so that those are repeated
     repeats = isinstance(picks, Every | Slots)
-    return TimedSelector(
-        moments(picks, duration), nearest=nearest, repeats=repeats, open_ended=isinstance(picks, Every)
-    )
+    return TimedSelector(moments(picks, duration), nearest=nearest, repeats=repeats, open_ended=repeats)
 
 
 def moments(picks: Picks, duration: Fraction | None) -> Iterator[Moment]:

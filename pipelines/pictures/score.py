@@ -17,6 +17,8 @@ WIDTH = 320
 SCENE_SIZE = (64, 36)
 USUAL_SHARPNESS, USUAL_CONTRAST = 0.02, 0.15
 """Where half of what sharpness and contrast can give is reached (ordinary film: about these)."""
+LEAST = 0.02
+"""Also of what has neither: a plain grey is still better than black."""
 RESTLESS = 0.03
 """Change to the picture after it that halves a picture's worth: a fade over a second changes 0.04 in each."""
 DARKEST, BRIGHTEST = 0.06, 0.94
@@ -42,11 +44,11 @@ class Greys:
 
 
 def worth(grey: Grey, after: Grey | None) -> float:
-    """0 to 1. `after`: the picture that follows at once, where there is one."""
+    """About 0 to 1. `after`: the picture that follows at once, where there is one."""
     inner = grey[1:-1, 1:-1]
     edges = np.abs(4 * inner - grey[:-2, 1:-1] - grey[2:, 1:-1] - grey[1:-1, :-2] - grey[1:-1, 2:])
     sharpness, contrast, level = float(edges.mean()), float(grey.std()), float(grey.mean())
-    value = sharpness / (sharpness + USUAL_SHARPNESS) * contrast / (contrast + USUAL_CONTRAST)
+    value = (LEAST + sharpness / (sharpness + USUAL_SHARPNESS)) * (LEAST + contrast / (contrast + USUAL_CONTRAST))
     if not DARKEST <= level <= BRIGHTEST:
         value *= 0.05
     value *= 1 - abs(2 * level - 1) ** 3 / 2

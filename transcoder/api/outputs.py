@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 
 from transcoder.api.context import ServiceOf, TenantOf
 from transcoder.api.headers import shown_inline
@@ -69,6 +70,27 @@ async def read_output(
     if request.method == "GET" and validators.allow_range(request.headers.get("if-range")):
         ranges = satisfiable_ranges(request.headers.get("range"), file.size)
     return await stored.response(headers, type_, ranges, head=request.method == "HEAD")
+
+
+@router.head("/{job_id}/thumbnail.jpg", include_in_schema=False)
+@router.get(
+    "/{job_id}/thumbnail.jpg",
+    response_class=Response,
+    responses={200: {"description": "The picture", "content": {"image/jpeg": {}}}, **responses(404)},
+    summary="A small picture of a completed job",
+)
+async def read_thumbnail(request: Request, service: ServiceOf, tenant: TenantOf, job_id: str) -> Response:
+    """A JPEG of at most 320 × 180 of what the job's files show, made when it is first asked for. 404
+    `thumbnail_not_found` before the job has completed, and where there is nothing to see.
+    """
+    job = await service.get(job_id, tenant)
+    path = await service.thumbnails.path(job, tenant)
+    facts = await asyncio.to_thread(path.stat)
+    validators = Validators(f'"{job.id}-{job.published_attempt}-{facts.st_size}"', facts.st_mtime)
+    headers = {"etag": validators.etag, "cache-control": "private, max-age=3600"}
+    if validators.match(request.headers.get("if-none-match"), None):
+        return Response(status_code=304, headers=headers)
+    return FileResponse(path, headers=headers, media_type="image/jpeg", stat_result=facts)
 
 
 def listed(job: Job, path: str) -> OutputFile:
