@@ -22,8 +22,8 @@ from pipelines.source import SourceInfo, VideoInfo
 from pipelines.spec import FileJob, Input, PosterOutput
 
 PLACES = 6
-MOST_PACKETS = 120
-"""Read at one place: decoders give a picture long before."""
+MOST_PACKETS = 100
+"""Decoded at one place, on the way there from the keyframe before it."""
 
 
 def glimpse(file: LocalFile, limits: Limits, *, width: int, height: int) -> bytes:
@@ -47,12 +47,12 @@ def glimpse(file: LocalFile, limits: Limits, *, width: int, height: int) -> byte
 
 
 def _looks(file: LocalFile, source: SourceInfo, info: VideoInfo, limits: Limits) -> Iterator[list[Any]]:
-    """At each place the first picture, and the one after it."""
+    """At each place two pictures that follow one another; one where there is no other."""
     seconds = source.duration_seconds if info in source.video else None
     with open_input(file, limits) as container:
         stream: Any = container.streams[info.index]
         if not seconds or seconds < 1:
-            yield from _frames_here(container, stream)
+            yield from _frames_here(container, stream, None)
             return
         start = Fraction(source.start_seconds).limit_denominator(1_000_000)
         for place in range(PLACES):
@@ -60,18 +60,21 @@ def _looks(file: LocalFile, source: SourceInfo, info: VideoInfo, limits: Limits)
             try:
                 container.seek(int(at * 1_000_000), backward=True)
             except av.error.FFmpegError:
-                yield from _frames_here(container, stream)
+                yield from _frames_here(container, stream, None)
                 return  # what can't be sought is looked at where it stands
-            yield from _frames_here(container, stream)
+            yield from _frames_here(container, stream, at)
 
 
-def _frames_here(container: Any, stream: Any) -> Iterator[list[Any]]:
+def _frames_here(container: Any, stream: Any, at: Fraction | None) -> Iterator[list[Any]]:
+    """The picture at `at` (or the first ones) behind the one before it; or how far one gets."""
     frames: list[Any] = []
     stream.codec_context.flush_buffers()
     try:
         for number, packet in enumerate(read_packets(container, [stream])):
-            frames += packet.decode()
-            if len(frames) > 1 or number >= MOST_PACKETS:
+            frames = [*frames, *packet.decode()][-2:]
+            last = frames[-1] if frames else None
+            there = last is not None and (at is None or last.pts is None or last.pts * stream.time_base >= at)
+            if (there and len(frames) > 1) or number >= MOST_PACKETS:
                 break
     except av.error.FFmpegError:
         pass  # damage here; other places may be whole
