@@ -14,8 +14,9 @@ import pytest_asyncio
 
 from tests.transcoder.fixtures_api import BODY, Api, problem, serving_api
 from tests.transcoder.fixtures_auth import Caller, keyed_api, make_key, store_of
+from transcoder.auth.errors import BadSignature, LinkExpired
 from transcoder.auth.keys import parse_token
-from transcoder.auth.links import Link, LinkSigner
+from transcoder.auth.links import FolderLink, Link, LinkSigner
 from transcoder.auth.secret import UnusableSecret, server_secret
 from transcoder.clock import utc_now
 
@@ -159,6 +160,77 @@ async def test_link_does_not_wait_for_the_keys_rate(linked: Linked) -> None:
     linked.api.app.state.gatekeeper.buckets._buckets.clear()
     assert (await linked.api.http.get(linked.url)).status_code == 200
     assert linked.api.app.state.gatekeeper.buckets._buckets == {}
+
+
+async def folder_link(linked: Linked, job_id: str | None = None) -> str:
+    """The path of a link to a job's folder, up to the file's name."""
+    job_id = job_id or linked.job_id
+    made = await linked.owner.request("POST", f"/v1/jobs/{job_id}/outputs/output.mp4/link?folder=true")
+    path = urlsplit(made.json()["url"]).path
+    assert path.startswith("/v1/s/")
+    return path.removesuffix("output.mp4")
+
+
+@module_loop
+async def test_link_to_a_folder_needs_no_key_and_serves_ranges(linked: Linked) -> None:
+    http, base = linked.api.http, await folder_link(linked)
+    whole = await http.get(f"{base}output.mp4")
+    assert (whole.status_code, whole.content) == (200, BODY)
+    assert whole.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert "sandbox" in whole.headers["content-security-policy"]
+    part = await http.get(f"{base}output.mp4", headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.content) == (206, BODY[10:20])
+    assert (await http.head(f"{base}output.mp4")).headers["content-length"] == str(len(BODY))
+    problem(await http.get(f"{base}other.mp4"), 404, "not_found")
+
+
+@module_loop
+async def test_changed_link_to_a_folder_is_a_bad_signature(linked: Linked) -> None:
+    base, other = await folder_link(linked), await folder_link(linked, await linked.owner.finished_job())
+    token = base.split("/")[3]
+    told, signature = token.split(".")
+    for changed in (
+        f"/v1/s/{other.split('/')[3].split('.')[0]}.{signature}/output.mp4",
+        f"/v1/s/{told}.{signature[:-2]}{'AA' if signature[-2:] != 'AA' else 'BB'}/output.mp4",
+        f"/v1/s/{told}.{linked.query['signature']}/output.mp4",
+        f"/v1/s/{told}/output.mp4",
+        f"/v1/s/{token}/",
+        f"/v1/s/{token}/a/%2e%2e/output.mp4",
+        f"/v1/s/{token}/%2e%2e/log",
+        f"/v1/s/{token}//output.mp4",
+        f"/v1/s/{told}%00.{signature}/output.mp4",
+        "/v1/s/x/output.mp4",
+    ):
+        problem(await linked.api.http.get(changed), 403, "bad_signature")
+
+
+@module_loop
+async def test_link_to_a_folder_is_for_reading(linked: Linked) -> None:
+    base = await folder_link(linked)
+    for method in ("PUT", "POST", "DELETE", "PATCH"):
+        problem(await linked.api.http.request(method, f"{base}output.mp4"), 401, "unauthorized")
+
+
+@module_loop
+async def test_link_to_a_folder_ends_with_the_key_that_made_it(linked: Linked) -> None:
+    keys, token = store_of(linked.api), await make_key(store_of(linked.api), "default")
+    made = await Caller(linked.api, token).request("POST", f"{linked.path}/link?folder=true")
+    parsed = parse_token(token)
+    assert parsed is not None
+    await keys.revoke(parsed.key_id, utc_now())
+    linked.api.app.state.gatekeeper.authority._known.clear()
+    problem(await linked.api.http.get(made.json()["url"]), 403, "link_expired")
+
+
+def test_link_leads_to_its_folder_and_below_until_it_ends() -> None:
+    signer, now = LinkSigner(b"s" * 32), utc_now()
+    link = FolderLink("job", "lädder/", "k", int(now.timestamp()) + 9)
+    base = signer.folder_path(link)
+    assert signer.follow(f"{base}720p/ü #?.m4s", now).path == "lädder/720p/ü #?.m4s"
+    with pytest.raises(LinkExpired):
+        signer.follow(f"{base}index.m3u8", now + timedelta(seconds=10))
+    with pytest.raises(BadSignature):
+        LinkSigner(b"t" * 32).follow(f"{base}index.m3u8", now)
 
 
 @pytest.mark.slow

@@ -40,6 +40,9 @@ PUBLIC = {
     "/readyz",
     *(path for path in ASSETS if path.startswith("/assets/")),
 }
+BY_LINK = {"/v1/s/{token}/{path:path}"}
+"""Whose address is the key: tests of links tell what they refuse."""
+
 EXCEPTIONS = {
     ("GET", "/metrics"): Scope.ADMIN,
     ("PATCH", "/v1/devices/{device_id}"): Scope.ADMIN,
@@ -141,7 +144,7 @@ def scope_of(method: str, path: str) -> Scope:
     return EXCEPTIONS.get((method, path), usual)
 
 
-private = pytest.mark.parametrize(("method", "path"), [route for route in ROUTES if route[1] not in PUBLIC])
+private = pytest.mark.parametrize(("method", "path"), [route for route in ROUTES if route[1] not in PUBLIC | BY_LINK])
 public = pytest.mark.parametrize(("method", "path"), [route for route in ROUTES if route[1] in PUBLIC])
 
 

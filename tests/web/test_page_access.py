@@ -133,3 +133,35 @@ def test_key_is_asked_for_and_forgotten_on_logout(
     page.get_by_role("button", name="Log out").click()
     page.get_by_label("Key").wait_for()
     assert page.evaluate("sessionStorage.getItem('transcoder.key')") is None
+
+
+PLAYED_FROM = """async (address) => {
+  const { default: Hls } = await import("/assets/vendor/hls.min.js");
+  const video = document.createElement("video");
+  video.muted = true;
+  const player = new Hls({ enableWorker: false });
+  await new Promise((resolve, reject) => {
+    player.on(Hls.Events.ERROR, (_, data) => data.fatal && reject(new Error(data.details)));
+    video.ontimeupdate = () => video.currentTime > 0.5 && resolve();
+    player.loadSource(address);
+    player.attachMedia(video);
+    video.play();
+  });
+  return [video.videoHeight, video.webkitAudioDecodedByteCount > 0];
+}"""
+
+
+def test_link_of_a_playlist_plays_without_a_key(
+    keyed: tuple[LiveServer, str], open_page: OpenPage, clip: Path
+) -> None:
+    server, key = keyed
+    env = {"TRANSCODER_API_KEY": key}
+    made = transcoder(
+        "jobs", "--server", server.address, "submit", str(clip), "--preset", "hls", "--wait", "--json", env=env
+    )
+    job = made.succeeded().json()
+    link = server.curl(
+        "-X", "POST", "-H", f"X-Api-Key: {key}", f"/v1/jobs/{job['id']}/outputs/{job['outputs'][0]['files'][0]['path']}/link"
+    ).json()["url"]
+    page = open_page(server.address, refusals=True)
+    assert page.evaluate(PLAYED_FROM, link) == [360, True]

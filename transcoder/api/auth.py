@@ -17,7 +17,7 @@ from transcoder.api.revocation import Watched
 from transcoder.auth.authority import Authority
 from transcoder.auth.errors import LinkExpired, Unauthorized
 from transcoder.auth.hosts import BrowserGuard
-from transcoder.auth.links import SIGNATURE, LinkSigner
+from transcoder.auth.links import FOLDERS, SIGNATURE, LinkSigner
 from transcoder.auth.principal import LOCAL, Principal
 from transcoder.auth.rate_limit import Rate, TokenBuckets
 from transcoder.auth.scopes import Scope
@@ -79,6 +79,8 @@ class Gatekeeper:
         """None for someone without a key who reads what is public."""
         public = request.url.path in PUBLIC and request.method in READING
         try:
+            if request.url.path.startswith(FOLDERS) and request.method in READING:
+                return await self._by_folder(request)
             if not await self.authority.required():
                 return self._local(request)
             if SIGNATURE in request.query_params and request.method in READING and _presented(request) is None:
@@ -102,8 +104,21 @@ class Gatekeeper:
 
     async def _by_link(self, request: Request) -> Principal:
         link = self.signer.verify(request.url.path, request.query_params, utc_now())
+        return await self._maker(link.key_id)
+
+    async def _by_folder(self, request: Request) -> Principal:
+        """The address has the token, whatever else a player sends with it."""
+        followed = self.signer.follow(request.scope["path"], utc_now())
+        request.state.followed = followed
+        if await self.authority.required():
+            return await self._maker(followed.link.key_id)
+        self.guard.check_host(request.headers.getlist("host"))
+        return LOCAL
+
+    async def _maker(self, key_id: str | None) -> Principal:
+        """Whom a link speaks for: the key that made it."""
         try:
-            key = await self.authority.holder(link.key_id or "")
+            key = await self.authority.holder(key_id or "")
         except Unauthorized as error:
             # also of a link from before there were keys
             raise LinkExpired(f"the key that made this link has ended: {error.message}") from None

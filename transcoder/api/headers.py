@@ -32,7 +32,7 @@ PAGE = (
 POLICIES = tuple(
     (re.compile(path, re.DOTALL), policy)
     for path, policy in (
-        (r"/v1/jobs/[^/]+/outputs/.*", OUTPUT),
+        (r"/v1/(jobs/[^/]+/outputs|s)/.*", OUTPUT),
         (r"/(v1/.*|healthz|readyz|metrics|openapi\.json)", NOTHING),
         (r"/docs(/.*)?", DOCS),
         (r".*", PAGE),

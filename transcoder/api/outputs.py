@@ -18,10 +18,11 @@ from transcoder.api.stored import stored_file
 from transcoder.content_types import content_type
 from transcoder.jobs import Job, OutputFile
 from transcoder.names import attachment
+from transcoder.service import Service
 
 router = APIRouter(prefix="/v1/jobs", tags=["outputs"])
 
-_FILE_DOCS: dict[int | str, dict[str, Any]] = {
+FILE_DOCS: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file", "content": {"application/octet-stream": {}}},
     206: {"description": "The ranges that were asked for"},
     307: {"description": "The file is at the store itself, where the service is set up so"},
@@ -34,7 +35,7 @@ _FILE_DOCS: dict[int | str, dict[str, Any]] = {
 @router.get(
     "/{job_id}/outputs/{path:path}",
     response_class=Response,
-    responses=_FILE_DOCS,
+    responses=FILE_DOCS,
     summary="One file of a completed job",
 )
 async def read_output(
@@ -46,6 +47,13 @@ async def read_output(
     download: Annotated[bool, Query(description="ask the browser to save the file")] = False,
 ) -> Response:
     """Supports Range, If-Range, If-None-Match, If-Modified-Since and HEAD; the ETag is the file's SHA-256."""
+    return await sent_output(request, service, tenant, job_id, path, download=download)
+
+
+async def sent_output(
+    request: Request, service: Service, tenant: str, job_id: str, path: str, *, download: bool
+) -> Response:
+    """The answer to a request for the file, whichever way it came."""
     job = await service.get(job_id, tenant)
     if job.kind == "stream":
         return await live_output(request, service, job, path, download=download)
