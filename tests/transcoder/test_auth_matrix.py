@@ -205,7 +205,7 @@ def spent(method: str, path: str) -> bool:
     [
         pytest.param(*route, marks=[pytest.mark.slow] if spent(*route) else [])
         for route in ROUTES
-        if route[1] not in PUBLIC
+        if route[1] not in PUBLIC | BY_LINK
     ],
 )
 async def test_right_key_passes(stage: Stage, method: str, path: str) -> None:

@@ -151,9 +151,7 @@ PLAYED_FROM = """async (address) => {
 }"""
 
 
-def test_link_of_a_playlist_plays_without_a_key(
-    keyed: tuple[LiveServer, str], open_page: OpenPage, clip: Path
-) -> None:
+def test_link_of_a_playlist_plays_without_a_key(keyed: tuple[LiveServer, str], open_page: OpenPage, clip: Path) -> None:
     server, key = keyed
     env = {"TRANSCODER_API_KEY": key}
     made = transcoder(
@@ -161,7 +159,11 @@ def test_link_of_a_playlist_plays_without_a_key(
     )
     job = made.succeeded().json()
     link = server.curl(
-        "-X", "POST", "-H", f"X-Api-Key: {key}", f"/v1/jobs/{job['id']}/outputs/{job['outputs'][0]['files'][0]['path']}/link"
+        "-X",
+        "POST",
+        "-H",
+        f"X-Api-Key: {key}",
+        f"/v1/jobs/{job['id']}/outputs/{job['outputs'][0]['files'][0]['path']}/link",
     ).json()["url"]
     page = open_page(server.address, refusals=True)
     assert page.evaluate(PLAYED_FROM, link) == [360, True]
