@@ -172,6 +172,16 @@ STREAM_OPTIONS: dict[str, Callable[[int, Colour], Options]] = {
 }
 """Options that follow from the stream itself: GOP length in frames, HDR metadata."""
 
+NARROW_X265 = 48
+"""Pixels. The look-ahead sees a quarter of the picture in blocks of 8; of three blocks a line and fewer, x265 4.2's
+tree of references writes past its end and corrupts the heap (measured: 16 to 48 wide, whatever the height and depth;
+none from 50 on, and none without the tree)."""
+
+
+def size_options(encoder: str, width: int) -> Options:
+    """What a picture's size asks for."""
+    return {"x265-params": "cutree=0"} if encoder == "libx265" and width <= NARROW_X265 else {}
+
 
 def x265_mastering_display(display: MasteringDisplay) -> str:
     """In x265's integers (see MasteringDisplay), in its order G B R WP L(max,min)."""

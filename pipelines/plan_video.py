@@ -192,6 +192,7 @@ def _options(rung: Rung, draft: _Draft, gop: int, canvas: Canvas, reasons: list[
         encoders.SPEED_OPTIONS[draft.encoder](rung.speed),
         encoders.rate_options(draft.encoder, rate_control),
         encoders.STREAM_OPTIONS[draft.encoder](gop, canvas.colour),
+        encoders.size_options(draft.encoder, canvas.width),
     )
 
 
