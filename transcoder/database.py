@@ -10,18 +10,20 @@ until it commits. A process that is stopped within one loses its connection, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from transcoder.clock import utc_now
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_SECONDS = 10
 
@@ -66,9 +68,12 @@ class Database:
             )
         # SQLite has one writer; waiting here is fair, waiting in the database polls
         self._writing: asyncio.Lock | None = None
+        self._looking: Engine | None = None
         if self.is_sqlite:
             self._writing = asyncio.Lock()
-            _speak_sqlite(self._engine)
+            self._looking = create_engine(parsed.set(drivername="sqlite"), pool_size=4)
+            _speak_sqlite(self._engine.sync_engine)
+            _speak_sqlite(self._looking)
 
     @property
     def is_sqlite(self) -> bool:
@@ -78,6 +83,20 @@ class Database:
     async def read(self) -> AsyncGenerator[AsyncConnection, None]:
         async with self._engine.connect() as connection, connection.begin():
             yield connection
+
+    async def look(self, read: Callable[[Connection], T]) -> T:
+        """What `read` finds in one transaction. For what is asked often: on SQLite each step of an asynchronous one is
+        a turn of a thread, here all of them together are one."""
+        looking = self._looking
+        if looking is None:
+            async with self.read() as connection:
+                return await connection.run_sync(read)
+
+        def looked() -> T:
+            with looking.connect() as connection, connection.begin():
+                return read(connection)
+
+        return await asyncio.to_thread(looked)
 
     def write(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """The only writer at a time."""
@@ -116,6 +135,8 @@ class Database:
 
     async def close(self) -> None:
         await self._engine.dispose()
+        if self._looking is not None:
+            self._looking.dispose()
 
     @property
     def dsn(self) -> str:
@@ -158,8 +179,8 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-def _speak_sqlite(engine: AsyncEngine) -> None:
-    @event.listens_for(engine.sync_engine, "connect")
+def _speak_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, record: Any) -> None:
         # the driver begins no transactions by itself: _on_begin does
         connection.isolation_level = None
@@ -168,7 +189,7 @@ def _speak_sqlite(engine: AsyncEngine) -> None:
             cursor.execute(pragma)
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
+    @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
         for statement in connection.get_execution_options().get(_BEGIN, _BEGIN_READ):
             connection.exec_driver_sql(statement)

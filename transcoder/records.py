@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import RowMapping, select
+from sqlalchemy import Connection, RowMapping, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from transcoder.jobs import Attempt, ErrorInfo, Job, JobOutput, JobStatus, Upload
@@ -18,13 +18,22 @@ LISTED = [column for column in jobs.c if column.name != "plan"]
 
 async def attempts_of(connection: AsyncConnection, job_ids: Sequence[str]) -> dict[str, tuple[Attempt, ...]]:
     """Attempts by job, in order."""
+    return _by_job((await connection.execute(_attempts(job_ids))).mappings())
+
+
+def attempts_at(connection: Connection, job_ids: Sequence[str]) -> dict[str, tuple[Attempt, ...]]:
+    """The same for `Database.look`."""
+    return _by_job(connection.execute(_attempts(job_ids)).mappings())
+
+
+def _attempts(job_ids: Sequence[str]) -> Select[Any]:
+    query = select(attempts).where(attempts.c.job_id.in_(job_ids))
+    return query.order_by(attempts.c.job_id, attempts.c.task, attempts.c.number)
+
+
+def _by_job(rows: Iterable[RowMapping]) -> dict[str, tuple[Attempt, ...]]:
     found: dict[str, list[Attempt]] = defaultdict(list)
-    rows = await connection.execute(
-        select(attempts)
-        .where(attempts.c.job_id.in_(job_ids))
-        .order_by(attempts.c.job_id, attempts.c.task, attempts.c.number)
-    )
-    for row in rows.mappings():
+    for row in rows:
         found[row["job_id"]].append(attempt_from(row))
     return {job_id: tuple(tries) for job_id, tries in found.items()}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import RowMapping, Select, bindparam, delete, func, select, update
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,10 +16,10 @@ from pipelines.result import Progress
 from transcoder.database import Database
 from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
 from transcoder.ids import ID_PATTERN
-from transcoder.jobs import Job, JobStatus
+from transcoder.jobs import Attempt, Job, JobStatus
 from transcoder.named_uploads import named_by
 from transcoder.quotas import Quotas
-from transcoder.records import LISTED, attempts_of, job_from
+from transcoder.records import LISTED, attempts_at, attempts_of, job_from
 from transcoder.split import family
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import attempts, jobs, tasks
@@ -61,9 +61,15 @@ class JobStore:
                 return await add_jobs(connection, new, self._quotas)
 
     async def get(self, job_id: str, tenant: str) -> Job:
-        async with self._database.read() as connection:
-            row = await _row(connection, job_id, tenant, select(jobs))
-            return job_from(row, (await attempts_of(connection, [job_id])).get(job_id, ()))
+        def read(connection: Connection) -> tuple[RowMapping | None, Sequence[Attempt]]:
+            query = select(jobs).where(jobs.c.id == job_id, jobs.c.tenant == tenant)
+            row = connection.execute(query).mappings().one_or_none()
+            return row, () if row is None else attempts_at(connection, [job_id]).get(job_id, ())
+
+        row, tries = await self._database.look(read)
+        if row is None:
+            raise _missing(job_id)
+        return job_from(row, tries)
 
     async def page(
         self, *, tenant: str, status: JobStatus | None, queue: str | None, limit: int, cursor: str | None
@@ -76,10 +82,13 @@ class JobStore:
             query = query.where(jobs.c.queue == queue)
         if cursor is not None:
             query = query.where(jobs.c.id < _decode(cursor))
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query.order_by(jobs.c.id.desc()).limit(limit + 1))).mappings().all()
-            shown = rows[:limit]
-            tries = await attempts_of(connection, [row["id"] for row in shown])
+
+        def read(connection: Connection) -> tuple[Sequence[RowMapping], dict[str, tuple[Attempt, ...]]]:
+            rows = connection.execute(query.order_by(jobs.c.id.desc()).limit(limit + 1)).mappings().all()
+            return rows, attempts_at(connection, [row["id"] for row in rows[:limit]])
+
+        rows, tries = await self._database.look(read)
+        shown = rows[:limit]
         following = f"j-{shown[-1]['id']}" if len(rows) > limit and shown else None
         return Page(tuple(job_from(row, tries.get(row["id"], ())) for row in shown), following)
 
@@ -228,8 +237,12 @@ async def _row(connection: AsyncConnection, job_id: str, tenant: str, query: Sel
     found = await connection.execute(query.where(jobs.c.id == job_id, jobs.c.tenant == tenant))
     row: RowMapping | None = found.mappings().one_or_none()
     if row is None:
-        raise JobNotFound("there is no such job", job=job_id)
+        raise _missing(job_id)
     return row
+
+
+def _missing(job_id: str) -> JobNotFound:
+    return JobNotFound("there is no such job", job=job_id)
 
 
 async def _status(connection: AsyncConnection, job_id: str, tenant: str) -> JobStatus:

@@ -153,17 +153,10 @@ PLAYED_FROM = """async (address) => {
 
 def test_link_of_a_playlist_plays_without_a_key(keyed: tuple[LiveServer, str], open_page: OpenPage, clip: Path) -> None:
     server, key = keyed
-    env = {"TRANSCODER_API_KEY": key}
-    made = transcoder(
-        "jobs", "--server", server.address, "submit", str(clip), "--preset", "hls", "--wait", "--json", env=env
-    )
-    job = made.succeeded().json()
-    link = server.curl(
-        "-X",
-        "POST",
-        "-H",
-        f"X-Api-Key: {key}",
-        f"/v1/jobs/{job['id']}/outputs/{job['outputs'][0]['files'][0]['path']}/link",
-    ).json()["url"]
+    caller = {"TRANSCODER_API_KEY": key, "TRANSCODER_SERVER": server.address}
+    job = transcoder("jobs", "submit", clip, "--preset", "hls", "--wait", "--json", env=caller).succeeded().json()
+    playlist = job["outputs"][0]["files"][0]["path"]
+    address = f"/v1/jobs/{job['id']}/outputs/{playlist}/link"
+    link = server.curl("-X", "POST", "-H", f"X-Api-Key: {key}", address).json()["url"]
     page = open_page(server.address, refusals=True)
     assert page.evaluate(PLAYED_FROM, link) == [360, True]

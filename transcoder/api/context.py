@@ -1,4 +1,7 @@
-"""What routes are given: the service, its settings, who calls."""
+"""What routes are given: the service, its settings, who calls.
+
+All of these are coroutines, though they wait for nothing: what is not, FastAPI calls in a thread, for each request.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +16,35 @@ from transcoder.settings import Settings
 from transcoder.telemetry import Telemetry
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def _settings(request: Request) -> Settings:
+async def _settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 
 
-def _telemetry(request: Request) -> Telemetry:
+async def _telemetry(request: Request) -> Telemetry:
     telemetry: Telemetry = request.app.state.telemetry
     return telemetry
 
 
-def _caller(request: Request) -> Principal | None:
+async def _caller(request: Request) -> Principal | None:
     caller: Principal | None = request.state.principal
     return caller
 
 
-def _principal(request: Request) -> Principal:
-    principal = _caller(request)
+async def _principal(request: Request) -> Principal:
+    principal = await _caller(request)
     if principal is None:
         raise Unauthorized("this call needs an API key", presented=False)
     return principal
 
 
-def _tenant(request: Request) -> str:
-    return _principal(request).tenant
+async def _tenant(request: Request) -> str:
+    return (await _principal(request)).tenant
 
 
 ServiceOf = Annotated[Service, Depends(_service)]
