@@ -16,6 +16,7 @@ from transcoder.api.jobs import JobChange
 from transcoder.api.nodes import NodeChange
 from transcoder.api.probe import ProbeRequest
 from transcoder.api.problems import Problem, responses
+from transcoder.api.webhooks import Rotation
 from transcoder.queues import QueueSettings
 
 TAGS = [
@@ -35,7 +36,7 @@ SECURITY_SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
 }
 
-BODIES = (FileJob, StreamJob, ProbeRequest, JobChange, DeviceChange, QueueSettings, NodeChange)
+BODIES = (FileJob, StreamJob, ProbeRequest, JobChange, DeviceChange, QueueSettings, NodeChange, Rotation)
 
 
 def install(app: FastAPI) -> None:
