@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ def browser() -> Iterator[Any]:
 
 OpenPage = Callable[..., Any]
 Keep = Callable[[Any, str], None]
+Check = Callable[[Any], None]
+RULES = {
+    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+}
 REFUSED = re.compile(r"status of 40[13]|net::ERR_FAILED")
 """What browsers write to the console by themselves where a key is asked for, or a test cuts the line."""
 
@@ -105,3 +110,21 @@ def keep(tmp_path: Path) -> Keep:
         page.screenshot(path=folder / f"{name}.png")
 
     return taken
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    package = pytest.importorskip("axe_playwright_python", reason="axe is not installed")
+    return (resources.files(package) / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def check(axe: str) -> Check:
+    """Fails for what axe-core finds on a page as it is now."""
+
+    def checked(page: Any) -> None:
+        page.evaluate(axe)
+        found = page.evaluate("rules => axe.run(document, rules)", RULES)["violations"]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+
+    return checked

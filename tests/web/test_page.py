@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.acceptance.live import LiveServer
-from tests.web.conftest import Keep, OpenPage
+from tests.web.conftest import Check, Keep, OpenPage
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +56,41 @@ def test_ladder_is_played_with_its_sound(open_page: OpenPage, server: LiveServer
     # sound that is apart from the picture is found and decoded too
     assert video.evaluate("video => video.webkitAudioDecodedByteCount") > 0
     keep(page, "ladder")
+
+
+SEEN = "image => image.decode().then(() => image.naturalWidth)"
+
+
+def test_job_shows_its_pictures_and_its_receipt(
+    open_page: OpenPage, server: LiveServer, clip: Path, keep: Keep, check: Check
+) -> None:
+    upload = server.curl("-T", clip, "/v1/uploads/holiday.mp4").json()["id"]
+    film = {"type": "mp4", "name": "film", "video": {"height": 120, "speed": "ultrafast"}}
+    spec = {
+        "input": {"upload": upload},
+        "outputs": [film, {"type": "thumbnails", "name": "stills", "pick": {"mode": "interval", "seconds": 1}}],
+        "receipt": {"quality": True},
+        "metadata": {"file": "pictures.mp4"},
+    }
+    job = server.curl("--json", json.dumps(spec), "/v1/jobs").json()
+    page = open_page(f"{server.address}/#/job/{job['id']}")
+    page.locator(".badge.completed").first.wait_for()
+    still = page.locator(".pictures img").first
+    assert still.evaluate(SEEN) > 0
+    page.locator("video").wait_for()
+    page.get_by_text("Receipt: what was measured").click()
+    page.get_by_text("An equivalent command").wait_for()
+    receipt = page.locator("section", has_text="An equivalent command")
+    assert "libx264" in receipt.inner_text()
+    assert "SSIM" in receipt.inner_text()
+    assert "apart at the start" in receipt.inner_text()
+    check(page)
+    receipt.scroll_into_view_if_needed()
+    keep(page, "receipt")
+    page.goto(f"{server.address}/#/jobs")
+    thumbnail = page.locator(".job", has_text="pictures.mp4").locator(".thumb img")
+    assert thumbnail.evaluate(SEEN) == 320
+    keep(page, "thumbnails")
 
 
 def test_list_follows_jobs_that_others_submit(
@@ -147,6 +183,8 @@ def test_ten_thousand_jobs_are_listed_without_a_stutter(
         route.fulfill(json={"items": items, "next": str(start + 500) if start + 500 < 10_000 else None})
 
     page.route("**/v1/jobs?*", answer)
+    # these jobs are made up, their pictures as well
+    page.route("**/thumbnail.jpg", lambda route: route.fulfill(body=b"", content_type="image/jpeg"))
     page.goto(server.address)
     page.locator(".job").first.wait_for()
     for pages in range(2, 21):

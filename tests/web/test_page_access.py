@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib import resources
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.acceptance.live import LiveServer, live_server, transcoder
-from tests.web.conftest import Keep, OpenPage
+from tests.web.conftest import Check, Keep, OpenPage
 
 pytestmark = pytest.mark.slow
 
@@ -20,32 +18,11 @@ VIEWS = {
     "queues": "New queue",
     "streams": "No stream is running",
 }
-RULES = {
-    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
-}
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    package = pytest.importorskip("axe_playwright_python", reason="axe is not installed")
-    return (resources.files(package) / "axe.min.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def check(axe: str) -> Callable[[Any], None]:
-    """Fails for what axe-core finds on a page as it is now."""
-
-    def checked(page: Any) -> None:
-        page.evaluate(axe)
-        found = page.evaluate("rules => axe.run(document, rules)", RULES)["violations"]
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
-
-    return checked
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_view_is_accessible(
-    open_page: OpenPage, server: LiveServer, finished_job: str, check: Callable[[Any], None], keep: Keep, dark: bool
+    open_page: OpenPage, server: LiveServer, finished_job: str, check: Check, keep: Keep, dark: bool
 ) -> None:
     page = open_page(server.address, dark=dark)
     colours = "dark" if dark else "light"
@@ -56,9 +33,7 @@ def test_every_view_is_accessible(
         keep(page, f"{name.partition('/')[0]}-{colours}")
 
 
-def test_draft_of_a_job_is_accessible(
-    open_page: OpenPage, server: LiveServer, clip: Path, check: Callable[[Any], None]
-) -> None:
+def test_draft_of_a_job_is_accessible(open_page: OpenPage, server: LiveServer, clip: Path, check: Check) -> None:
     page = open_page(server.address)
     page.set_input_files("#file", clip)
     page.locator(".plan").wait_for()
@@ -66,7 +41,7 @@ def test_draft_of_a_job_is_accessible(
 
 
 def test_phone_shows_every_view_without_scrolling_sideways(
-    open_page: OpenPage, server: LiveServer, finished_job: str, check: Callable[[Any], None], keep: Keep
+    open_page: OpenPage, server: LiveServer, finished_job: str, check: Check, keep: Keep
 ) -> None:
     page = open_page(server.address, width=360, height=740)
     for name, words in (VIEWS | {f"job/{finished_job}": "attempt 1 on"}).items():
@@ -112,7 +87,7 @@ def keyed() -> Iterator[tuple[LiveServer, str]]:
 
 
 def test_key_is_asked_for_and_forgotten_on_logout(
-    keyed: tuple[LiveServer, str], open_page: OpenPage, clip: Path, check: Callable[[Any], None], keep: Keep
+    keyed: tuple[LiveServer, str], open_page: OpenPage, clip: Path, check: Check, keep: Keep
 ) -> None:
     server, key = keyed
     page = open_page(server.address, refusals=True)

@@ -80,7 +80,7 @@ export async function follow(path, signal, onEvent, { opened = () => {}, lost = 
   }
 }
 
-const outputPath = (jobId, path) => `/v1/jobs/${encodeURIComponent(jobId)}/outputs/${path.split("/").map(encodeURIComponent).join("/")}`;
+export const outputPath = (jobId, path) => `/v1/jobs/${encodeURIComponent(jobId)}/outputs/${path.split("/").map(encodeURIComponent).join("/")}`;
 
 /** An address of an output that elements such as <video> can load: they send no key, so with one it is a signed link. */
 export async function outputAddress(jobId, path) {

@@ -1,6 +1,7 @@
 // Pieces that several views are made of.
 import { html, nothing } from "./vendor/lit-html/lit-html.js";
 import * as format from "./format.js";
+import "./picture.js";
 
 export const badge = (status, text = status) => html`<span class="badge ${status}">${text}</span>`;
 
@@ -17,6 +18,14 @@ export const deviceOf = (job) => job.attempts.at(-1)?.device ?? "";
 export const failure = (error) => (error ? html`<p class="failure" role="alert">${error.message ?? error}</p>` : nothing);
 
 export const empty = (text) => html`<p class="empty">${text}</p>`;
+
+const SEEN = /^(video|image)\/|mpegurl|dash\+xml/;
+
+/** The job's small picture; an empty place of the same size for what has none. */
+export function picture(job) {
+  const seen = job.kind === "file" && job.status === "completed" && job.outputs.some(({ files }) => files.some((file) => SEEN.test(file.content_type)));
+  return seen ? html`<kept-picture class="thumb" path="/v1/jobs/${job.id}/thumbnail.jpg"></kept-picture>` : html`<span class="thumb"></span>`;
+}
 
 /** Slots of a device as a picture: one square each, filled while something runs on it. */
 export function slots(device) {

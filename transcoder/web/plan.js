@@ -55,6 +55,9 @@ export function explained(plan) {
         <tbody>${steps(plan).map(([step, by, place, why]) => html`<tr><td>${step}</td><td>${by}</td><td>${PLACES[place] ?? "–"}</td><td>${why}</td></tr>`)}</tbody>
       </table></div>
     </details>
+    ${plan.estimate?.because?.length
+      ? html`<details><summary>How the estimate came about</summary><ul>${plan.estimate.because.map((each) => html`<li>${each}</li>`)}</ul></details>`
+      : nothing}
     ${plan.refusals?.length
       ? html`<details><summary>${format.plural(plan.refusals.length, "way")} considered and not taken</summary>
           <ul>${plan.refusals.map((each) => html`<li><b>${each.option}</b> (${each.device}): ${each.reason}</li>`)}</ul></details>`

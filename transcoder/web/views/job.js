@@ -1,14 +1,16 @@
 // One job: how far it is, what came out, what was tried, its log.
 import { html, nothing } from "../vendor/lit-html/lit-html.js";
-import { follow, get, outputAddress } from "../api.js";
+import { follow, get, outputAddress, outputPath } from "../api.js";
 import * as format from "../format.js";
-import { badge, bar, empty, failure } from "../parts.js";
+import { badge, bar, empty, failure, picture } from "../parts.js";
 import { explained } from "../plan.js";
 import { attach } from "../player.js";
+import { receiptShown } from "../receipt.js";
 import { say, state, update } from "../state.js";
 import { actions } from "./jobs.js";
 
 const MAX_LINES = 2000;
+const MAX_PICTURES = 60;
 const ENDED = new Set(["completed", "failed", "cancelled"]);
 const PLAYLISTS = /mpegurl/;
 const PLAYABLE = /^(video\/(mp4|webm|quicktime)|audio\/)|mpegurl/;
@@ -114,6 +116,32 @@ function outputs(shown) {
     <tbody>${all.map(fileRow(shown))}</tbody></table></section>`;
 }
 
+function pictures(shown) {
+  const all = files(shown.value).filter((file) => file.content_type.startsWith("image/"));
+  if (!all.length) return nothing;
+  return html`<section class="card"><h2>Pictures</h2><ul class="pictures">
+    ${all.slice(0, MAX_PICTURES).map((file) => html`<li><kept-picture path=${outputPath(shown.id, file.path)} label=${file.path}></kept-picture><small>${file.path}</small></li>`)}
+    </ul>${all.length > MAX_PICTURES ? html`<p class="facts">and ${all.length - MAX_PICTURES} more</p>` : nothing}</section>`;
+}
+
+/** Fetched when it is opened: most who look at a job don't. */
+async function openReceipt(shown) {
+  if (shown.receipt) return;
+  try {
+    const receipt = await get(`/v1/jobs/${encodeURIComponent(shown.id)}/receipt`);
+    update(() => (shown.receipt = receipt));
+  } catch (error) {
+    update(() => (shown.receiptFailure = error));
+  }
+}
+
+function receipt(shown) {
+  if (shown.value.kind !== "file" || shown.value.status !== "completed") return nothing;
+  return html`<section class="card"><details @toggle=${(event) => event.target.open && openReceipt(shown)}>
+    <summary>Receipt: what was measured, and the way taken</summary>
+    ${shown.receipt ? receiptShown(shown.receipt) : failure(shown.receiptFailure) || nothing}</details></section>`;
+}
+
 const attemptRow = (attempt) => html`<li>
   ${badge(attempt.status)} ${attempt.task ? `piece ${attempt.task}, ` : ""}attempt ${attempt.number} on <b>${attempt.device}</b>,
   ${format.clock(attempt.started_at)}${attempt.finished_at ? `, ${format.duration(format.between(attempt.started_at, attempt.finished_at))}` : ""}
@@ -135,15 +163,16 @@ export function view({ job: shown }) {
   if (shown.failure) return html`<h1>Job</h1>${failure(shown.failure)}`;
   const job = shown.value;
   if (!job) return html`<h1>Job</h1>${empty("Loading…")}`;
-  return html`<div class="row spread"><h1>${format.sourceName(job)}</h1><span class="row">${actions(job, () => (location.hash = "#/jobs"))}</span></div>
+  return html`<div class="row spread"><div class="row">${picture(job)}<h1>${format.sourceName(job)}</h1></div><span class="row">${actions(job, () => (location.hash = "#/jobs"))}</span></div>
     <section class="card" aria-label="Status">
       <div class="row">${badge(job.status, job.state ?? job.status)}<span>${job.preset ?? "own outputs"}</span><span class="facts">queue ${job.queue}, priority ${job.priority}</span></div>
       ${standing(job)}
       ${job.error ? failure(`${job.error.code}: ${job.error.message}`) : nothing}
       ${job.warnings.map((warning) => html`<p class="warning">${warning.message}${warning.count > 1 ? ` (${warning.count} times)` : ""}</p>`)}
     </section>
-    ${player(shown)} ${outputs(shown)}
+    ${player(shown)} ${pictures(shown)} ${outputs(shown)}
     ${job.plan ? html`<section class="card"><h2>Plan</h2>${explained(job.plan)}</section>` : nothing}
     <section class="card"><h2>Attempts</h2>${job.attempts.length ? html`<ol class="attempts">${job.attempts.map(attemptRow)}</ol>` : empty("None yet.")}</section>
+    ${receipt(shown)}
     ${logged(shown.lines)}`;
 }

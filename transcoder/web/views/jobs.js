@@ -4,7 +4,7 @@ import { guard } from "../vendor/lit-html/directives/guard.js";
 import { repeat } from "../vendor/lit-html/directives/repeat.js";
 import { call, follow, get } from "../api.js";
 import * as format from "../format.js";
-import { badge, bar, confirmed, deviceOf, empty, failure } from "../parts.js";
+import { badge, bar, confirmed, deviceOf, empty, failure, picture } from "../parts.js";
 import { say, state, update } from "../state.js";
 import * as submit from "./submit.js";
 
@@ -142,6 +142,7 @@ function detail(job) {
 }
 
 const row = (job) => html`<li class="job">
+  ${picture(job)}
   <a class="name" href="#/job/${job.id}">${format.sourceName(job)}</a>
   <span class="state">${badge(job.status, job.state ?? job.status)}</span>
   <span class="preset">${job.preset ?? format.plural(job.spec.outputs?.length ?? 1, "output")}${job.queue === "default" ? "" : ` · ${job.queue}`}</span>
