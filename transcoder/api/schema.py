@@ -12,6 +12,7 @@ from pipelines.stream_spec import StreamJob
 from transcoder.api.auth import PUBLIC
 from transcoder.api.bodies import request_schemas
 from transcoder.api.devices import DeviceChange
+from transcoder.api.examples import fill
 from transcoder.api.jobs import JobChange
 from transcoder.api.nodes import NodeChange
 from transcoder.api.probe import ProbeRequest
@@ -71,6 +72,7 @@ def document(app: FastAPI) -> dict[str, Any]:
                 told |= {str(status): text for status, text in responses(401, 403, 429).items()}
             if "422" in told:
                 told |= {str(status): text for status, text in responses(422).items()}
+            fill(path, operation)
             if method == "head":
                 # an answer to HEAD has no body
                 operation["responses"] = {status: {"description": text["description"]} for status, text in told.items()}
