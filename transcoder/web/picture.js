@@ -34,7 +34,8 @@ class KeptPicture extends HTMLElement {
     if (!response?.ok || this.shown !== path) return;
     const address = URL.createObjectURL(await response.blob());
     const image = new Image();
-    image.alt = this.getAttribute("label") ?? "";
+    // words beside it say what it is of
+    image.alt = "";
     image.onload = image.onerror = () => URL.revokeObjectURL(address);
     image.src = address;
     if (this.shown === path) this.replaceChildren(image);

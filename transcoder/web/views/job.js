@@ -120,7 +120,7 @@ function pictures(shown) {
   const all = files(shown.value).filter((file) => file.content_type.startsWith("image/"));
   if (!all.length) return nothing;
   return html`<section class="card"><h2>Pictures</h2><ul class="pictures">
-    ${all.slice(0, MAX_PICTURES).map((file) => html`<li><kept-picture path=${outputPath(shown.id, file.path)} label=${file.path}></kept-picture><small>${file.path}</small></li>`)}
+    ${all.slice(0, MAX_PICTURES).map((file) => html`<li><kept-picture path=${outputPath(shown.id, file.path)}></kept-picture><small>${file.path}</small></li>`)}
     </ul>${all.length > MAX_PICTURES ? html`<p class="facts">and ${all.length - MAX_PICTURES} more</p>` : nothing}</section>`;
 }
 
