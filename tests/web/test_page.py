@@ -89,7 +89,7 @@ def test_job_shows_its_pictures_and_its_receipt(
     keep(page, "receipt")
     page.goto(f"{server.address}/#/jobs")
     thumbnail = page.locator(".job", has_text="pictures.mp4").locator(".thumb img")
-    assert thumbnail.evaluate(SEEN) == 320
+    assert thumbnail.evaluate(SEEN) == 214
     keep(page, "thumbnails")
 
 
