@@ -135,7 +135,7 @@ class Assembly:
                     audio_targets.setdefault(rendition.stream, []).append(self._add_audio(key, rendition, lane))
                 elif isinstance(rendition, CopyRendition | SubtitleRendition):
                     self._add_copied(key, rendition, lane)
-            writer.start(clipped_chapters(self.source.chapters, self.span))
+            writer.start(clipped_chapters(self.source.chapters, self.span, writer.plan.pace))
         for stream, channels in video_frames.items():
             info = self._video_info(stream)
             av_stream: Any = self.container.streams[stream]
@@ -229,7 +229,7 @@ class Assembly:
         return frames
 
     def _graph(self, rendition: VideoRendition | PictureRendition, time_base: Fraction, info: VideoInfo) -> VideoGraph:
-        scene = Scene(self.images, self.span.zero)
+        scene = Scene(self.images, self.span.zero, rendition.pace)
         places = (self.decode[rendition.stream].frames, rendition.filter_placement, rendition.placement)
         if self.gpu is None or "hardware" not in places:
             return VideoGraph(rendition, time_base, info.sample_aspect_ratio, scene)
@@ -292,7 +292,7 @@ class Assembly:
             return CopyClock(Span(Fraction(0), None, clipped=False), at_keyframe=False, warnings=self.warnings)
         video = any(isinstance(r, CopyRendition) and r.media == "video" for r in writer.plan.renditions)
         return self.copy_clocks.setdefault(
-            writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings)
+            writer.plan.name, CopyClock(self.span, at_keyframe=video, warnings=self.warnings, pace=writer.plan.pace)
         )
 
 

@@ -13,7 +13,8 @@ from av.packet import Packet
 
 from pipelines.channel import Channel
 from pipelines.loudness import LoudnessMeter
-from pipelines.sound_graph import AudioGraph, cut
+from pipelines.sound_finish import cut
+from pipelines.sound_graph import AudioGraph
 from pipelines.timestamps import rescale
 from pipelines.tracks import Span, TrackState, is_packets_fault
 from pipelines.warning_log import WarningLog

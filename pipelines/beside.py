@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from pipelines.filter_spec import ImageSource, OverlayFilter, VideoFilter
 from pipelines.spec import FileJob
-from pipelines.spec_ladders import Ladder
 
 
 def filters_of(spec: FileJob) -> Iterator[VideoFilter]:
     """All filters of all its outputs."""
     for output in spec.outputs or ():
-        if isinstance(output, Ladder):
-            yield from output.filters
+        yield from output.common
         video = getattr(output, "video", None)
         for rung in video if isinstance(video, tuple) else (video,):
             yield from getattr(rung, "filters", ())

@@ -23,10 +23,17 @@ from pipelines.warning_log import WarningLog
 
 
 class CopyClock:
-    """Time zero of the copied tracks of one output."""
+    """Time zero of the copied tracks of one output, and for its subtitles the pace from there."""
 
-    def __init__(self, span: Span, *, at_keyframe: bool, warnings: WarningLog) -> None:
-        self.span = span
+    def __init__(
+        self,
+        span: Span,
+        *,
+        at_keyframe: bool,
+        warnings: WarningLog,
+        pace: Fraction = Fraction(1),
+    ) -> None:
+        self.span, self.pace = span, pace
         self.origin: Fraction | None = None if at_keyframe and span.clipped else span.start
         self._warnings = warnings
         self._keyframe: Fraction | None = None

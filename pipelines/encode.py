@@ -32,6 +32,10 @@ def encoder_time_base(rendition: VideoRendition, source: Fraction, container_den
         return 1 / rendition.frame_rate
     if container_denominator == 1000:
         return Fraction(1, 1000)
+    if rendition.pace != 1:
+        # parts of the source's ticks as they are played
+        source = Fraction(1, (source / rendition.pace).denominator)
+        source /= max(1, -(-10_000 * source.numerator // source.denominator))
     if source.numerator == 1 and 10_000 <= source.denominator <= 1_000_000:
         return source
     return Fraction(1, 90_000)

@@ -44,7 +44,7 @@ def estimate(plan: Plan, source: SourceInfo, pace: Pace) -> Estimate:
 
 
 def expected_cost(work: tuple[Work, ...]) -> tuple[float, str] | None:
-    """Seconds of work for each second of output at the place that has most of it; None where a speed is not known."""
+    """Seconds of work for each second of the source at the place that has most; None where a speed is not known."""
     costs: dict[str, float] = defaultdict(float)
     for part in work:
         if part.cost is None:
@@ -78,7 +78,7 @@ def _encoding(rendition: VideoRendition) -> Work:
         stage="encode",
         coder=rendition.encoder,
         effort=effort_of(rendition.encoder, rendition.options),
-        pixels=rendition.width * rendition.height * float(rendition.frame_rate),
+        pixels=rendition.width * rendition.height * float(rendition.frame_rate / rendition.pace),
     )
 
 

@@ -52,7 +52,11 @@ def estimated_size(plan: Plan, source: SourceInfo) -> tuple[int | None, list[str
     for output in plan.outputs:
         sizes = [_rendition(rendition, output, source) for rendition in output.renditions]
         reasons += [size.reason for size in sizes if size.reason is not None and size.reason not in reasons]
-        rates = [size.bits_per_second for size in sizes]
+        paces = [float(rendition.pace) for rendition in output.renditions]
+        rates = [
+            None if size.bits_per_second is None else size.bits_per_second / pace
+            for size, pace in zip(sizes, paces, strict=True)
+        ]
         if None in rates:
             return None, reasons
         total += sum(rate for rate in rates if rate is not None) * _OVERHEAD.get(output.muxer, _USUAL_OVERHEAD)

@@ -26,8 +26,8 @@ Side = Annotated[int, Field(ge=2, le=MAX_SIDE)]
 Offset = Annotated[int, Field(ge=0, le=MAX_SIDE)]
 
 
-class _Filter(BaseModel):
-    """`type` names the filter."""
+class FilterModel(BaseModel):
+    """Base of all: `type` names the filter."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,7 +56,7 @@ def _aspect(value: str) -> str:
     return value
 
 
-class CropFilter(_Filter):
+class CropFilter(FilterModel):
     """A part of the picture: `auto` cuts black bars off where they are measured, else `width` × `height`."""
 
     type: Literal["crop"] = "crop"
@@ -76,21 +76,21 @@ class CropFilter(_Filter):
         return self
 
 
-class RotateFilter(_Filter):
+class RotateFilter(FilterModel):
     """Turns the picture clockwise, after what its file says of rotation."""
 
     type: Literal["rotate"] = "rotate"
     degrees: Literal[90, 180, 270]
 
 
-class MirrorFilter(_Filter):
+class MirrorFilter(FilterModel):
     """Left to right (horizontal), or top to bottom."""
 
     type: Literal["mirror"] = "mirror"
     axis: Literal["horizontal", "vertical"] = "horizontal"
 
 
-class PadFilter(_Filter):
+class PadFilter(FilterModel):
     """Bars around the picture, which is in the middle: up to `aspect`, or to `width` × `height`."""
 
     type: Literal["pad"] = "pad"
@@ -111,14 +111,14 @@ class PadFilter(_Filter):
 Level = Literal["light", "medium", "strong"]
 
 
-class DenoiseFilter(_Filter):
+class DenoiseFilter(FilterModel):
     """Less noise and grain; detail goes with it the more the stronger. Strong is slow in software."""
 
     type: Literal["denoise"] = "denoise"
     level: Level = "medium"
 
 
-class SharpenFilter(_Filter):
+class SharpenFilter(FilterModel):
     """Edges with more contrast."""
 
     type: Literal["sharpen"] = "sharpen"
@@ -143,7 +143,7 @@ Length = Annotated[
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
-class ImageSource(_Filter):
+class ImageSource(FilterModel):
     """A picture beside the input: exactly one of `upload` (an upload's id) and `path` (in one of the media roots)."""
 
     upload: str | None = Field(None, min_length=1, max_length=64)
@@ -161,7 +161,7 @@ class ImageSource(_Filter):
         return f"path:{self.path}" if self.upload is None else f"upload:{self.upload}"
 
 
-class OverlayFilter(_Filter):
+class OverlayFilter(FilterModel):
     """A PNG, JPEG or WebP laid over the picture, through its own transparency. Times are the output's."""
 
     type: Literal["overlay"] = "overlay"
@@ -183,12 +183,13 @@ class OverlayFilter(_Filter):
         return self
 
 
-class FadeFilter(_Filter):
+class FadeFilter(FilterModel):
     """From black at the start, to black at the end."""
 
     type: Literal["fade"] = "fade"
     in_seconds: float = Field(0.0, ge=0, le=60)
     out_seconds: float = Field(0.0, ge=0, le=60)
+    sound: bool = Field(False, description="the output's sound with it")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -209,8 +210,12 @@ REPEATABLE = ("overlay",)
 MOST_OVERLAYS = 4
 
 
-def _once_each(filters: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
-    names = [each.type for each in filters]
+K = TypeVar("K", bound=FilterModel)
+
+
+def once_each(filters: tuple[K, ...]) -> tuple[K, ...]:
+    """ValueError where a filter that is there once is there more than once, or an image too many."""
+    names = [str(each.type) for each in filters]  # type: ignore[attr-defined]
     for name in dict.fromkeys(names):
         if name not in REPEATABLE and names.count(name) > 1:
             raise ValueError(f"{name} is in the list more than once")
@@ -219,7 +224,7 @@ def _once_each(filters: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
     return filters
 
 
-Filters = Annotated[tuple[VideoFilter, ...], Field(max_length=MAX_FILTERS), AfterValidator(_once_each)]
+Filters = Annotated[tuple[VideoFilter, ...], Field(max_length=MAX_FILTERS), AfterValidator(once_each)]
 
 
 def with_common(common: tuple[VideoFilter, ...], own: tuple[VideoFilter, ...]) -> tuple[VideoFilter, ...]:
@@ -228,9 +233,9 @@ def with_common(common: tuple[VideoFilter, ...], own: tuple[VideoFilter, ...]) -
     return (*(each for each in common if each.type not in named), *own)
 
 
-F = TypeVar("F", bound=_Filter)
+F = TypeVar("F", bound=FilterModel)
 
 
-def asked(filters: Sequence[_Filter], kind: type[F]) -> F | None:
+def asked(filters: Sequence[FilterModel], kind: type[F]) -> F | None:
     """The filter of this kind, which is there once at most."""
     return next((each for each in filters if isinstance(each, kind)), None)

@@ -157,6 +157,22 @@ class Resample(Facts):
     """A downmix is divided by the largest sum of its gains, so that it can't clip."""
 
 
+class Tempo(Facts):
+    """So many seconds of sound are played in one, at their own pitch."""
+
+    kind: Literal["tempo"] = "tempo"
+    pace: Ratio
+
+
+class SoundFade(Facts):
+    """From silence, and to silence at the end; the fields are Fade's."""
+
+    kind: Literal["sound_fade"] = "sound_fade"
+    in_seconds: float = 0.0
+    out_seconds: float = 0.0
+    lasts_seconds: float | None = None
+
+
 class ChannelMap(Facts):
     """Which of the source's channels become those of the output, by their places from 0."""
 
@@ -192,7 +208,7 @@ class Normalise(Facts):
     """Whether the gain lifts peaks above the ceiling, so that they are limited."""
 
 
-SoundFilter = Resample | ChannelMap | Limit | Normalise
+SoundFilter = Resample | ChannelMap | Limit | Normalise | Tempo | SoundFade
 
 Filter = Annotated[
     Deinterlace

@@ -81,6 +81,15 @@ def with_rate(rung: Rung, source: VideoInfo) -> Rung:
     return rung.model_copy(update={"rate_control": capped(source, rung.codec, side)})
 
 
+def paced(source: VideoInfo, pace: Fraction) -> VideoInfo:
+    """The source as an output of this pace has it to encode."""
+    if pace == 1:
+        return source
+    rate = None if source.frame_rate is None else source.frame_rate * pace
+    bits = None if source.bit_rate is None else round(source.bit_rate * pace)
+    return source.model_copy(update={"frame_rate": rate, "bit_rate": bits})
+
+
 def capped(source: VideoInfo, codec: VideoCodec, side: int | None) -> Crf:
     """The codec's usual quality, with peaks capped by size and rate, and by what the source itself has."""
     width, height = source.display_size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import TypedDict
 
 from av.stream import Disposition
@@ -71,15 +72,15 @@ def kept_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def clipped_chapters(chapters: Iterable[Chapter], span: Span) -> tuple[Chapter, ...]:
+def clipped_chapters(chapters: Iterable[Chapter], span: Span, pace: Fraction) -> tuple[Chapter, ...]:
     """The source's chapters on the output's clock: those inside, cut to it."""
     start = float(span.start)
     end = float("inf") if span.end is None else float(span.end) - start
     shifted = (
         chapter.model_copy(
             update={
-                "start_seconds": max(0.0, chapter.start_seconds - start),
-                "end_seconds": min(end, chapter.end_seconds - start),
+                "start_seconds": max(0.0, chapter.start_seconds - start) / float(pace),
+                "end_seconds": min(end, chapter.end_seconds - start) / float(pace),
             }
         )
         for chapter in chapters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from pipelines import encoders
 from pipelines.audio_bitrates import POSSIBLE, usual_bitrate
@@ -20,7 +21,7 @@ from pipelines.downmix import (
     speakers,
 )
 from pipelines.errors import UnsupportedSpec
-from pipelines.filters import ChannelMap, Filter, Limit, Normalise, Resample
+from pipelines.filters import ChannelMap, Filter, Limit, Normalise, Resample, SoundFade, Tempo
 from pipelines.metadata import labels
 from pipelines.rendition import AudioRendition
 from pipelines.source import AudioInfo
@@ -32,8 +33,16 @@ DELIVERY_RATE = 48_000
 """Lossy delivery goes no higher unless asked."""
 
 
-def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Device, *, default: bool) -> AudioRendition:
-    """The rendition of one source track; UnsupportedSpec when the codec can't do what is asked."""
+def plan_audio(
+    spec: AudioSpec,
+    source: AudioInfo,
+    container: str,
+    device: Device,
+    *,
+    default: bool,
+    pace: Fraction = Fraction(1),
+) -> AudioRendition:
+    """The rendition of one source track. UnsupportedSpec when the codec can't do what is asked."""
     codec = spec.codec or AUDIO_CODECS[container][0]
     encoder = encoders.SOFTWARE_ENCODERS[codec]
     if device.encoder(encoder) is None:
@@ -47,6 +56,7 @@ def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Devic
         1 if spec.channel_map else 0,
         Resample(sample_rate=sample_rate, layout=layout, sample_format=sample_format, scaled=spec.downmix == "scaled"),
     )
+    filters += _in_time(spec, pace, reasons)
     bit_rate = _bitrate(spec, codec, layout, sample_rate, reasons)
     options = {} if bit_rate is None else {"b": str(bit_rate)}
     if codec == "opus" and len(LAYOUTS[layout]) > 2:
@@ -62,6 +72,7 @@ def plan_audio(spec: AudioSpec, source: AudioInfo, container: str, device: Devic
         layout=layout,
         sample_format=sample_format,
         bit_rate=bit_rate,
+        pace=pace,
         **labels(source, default=default),
         reason="; ".join(reasons),
     )
@@ -139,6 +150,18 @@ def _filters(spec: AudioSpec, source: AudioInfo, layout: str, reasons: list[str]
             f"measured first, then one gain to {wanted.target_lufs:g} LUFS; "
             f"peaks above {wanted.true_peak_dbtp:g} dBTP {peaks}"
         )
+    return filters
+
+
+def _in_time(spec: AudioSpec, pace: Fraction, reasons: list[str]) -> list[Filter]:
+    """What is done to sound that is whole and in its place."""
+    filters: list[Filter] = []
+    if pace != 1:
+        filters.append(Tempo(pace=pace))
+        reasons.append(f"played {float(pace):.6g} times as fast, at its own pitch")
+    if spec.fade is not None:
+        filters.append(SoundFade(in_seconds=spec.fade.in_seconds, out_seconds=spec.fade.out_seconds))
+        reasons.append("faded as asked")
     return filters
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pipelines.conform import Canvas
 from pipelines.errors import UnsupportedSpec
 from pipelines.filter_spec import FadeFilter, Length, OverlayFilter, asked
-from pipelines.filters import Fade, Filter, Overlay
-from pipelines.rendition import OutputPlan, VideoRendition
+from pipelines.filters import Fade, Filter, Overlay, SoundFade
+from pipelines.rendition import AudioRendition, OutputPlan, VideoRendition
 from pipelines.rungs import Rung
 
 PLACES: dict[str, tuple[float, float]] = {
@@ -64,8 +64,8 @@ def with_ends(outputs: Sequence[OutputPlan], seconds: float | None) -> tuple[Out
         output.model_copy(
             update={
                 "renditions": tuple(
-                    rendition.model_copy(update={"filters": _ended(rendition.filters, seconds)})
-                    if isinstance(rendition, VideoRendition)
+                    rendition.model_copy(update={"filters": _ended(rendition, seconds)})
+                    if isinstance(rendition, VideoRendition | AudioRendition)
                     else rendition
                     for rendition in output.renditions
                 )
@@ -75,11 +75,13 @@ def with_ends(outputs: Sequence[OutputPlan], seconds: float | None) -> tuple[Out
     )
 
 
-def _ended(filters: Sequence[Filter], seconds: float | None) -> tuple[Filter, ...]:
-    return tuple(_with_end(step, seconds) if isinstance(step, Fade) else step for step in filters)
+def _ended(rendition: VideoRendition | AudioRendition, seconds: float | None) -> tuple[Filter, ...]:
+    """`seconds`: of what is taken of the source."""
+    lasts = None if seconds is None else seconds / float(rendition.pace)
+    return tuple(_with_end(step, lasts) if isinstance(step, Fade | SoundFade) else step for step in rendition.filters)
 
 
-def _with_end(fade: Fade, seconds: float | None) -> Fade:
+def _with_end(fade: Fade | SoundFade, seconds: float | None) -> Fade | SoundFade:
     if fade.out_seconds and seconds is None:
         raise UnsupportedSpec(
             "the source does not say how long it is: there is no end to fade at", stage="plan", filter="fade"

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from pipelines.downmix import LAYOUTS
 from pipelines.errors import UnsupportedSpec
 from pipelines.filter_spec import with_common
-from pipelines.ladder import auto_rungs, with_rate
+from pipelines.ladder import auto_rungs, paced, with_rate
 from pipelines.metadata import labels
 from pipelines.packaging.languages import language_tag
 from pipelines.packaging.layout import (
@@ -105,15 +105,15 @@ class LadderAssembly(OutputAssembly):
         if track is None:
             return []
         usual = LADDER_VIDEO[output.kind][0]
-        common = seen_by(output.filters, track)
+        common = paced(seen_by(output.common, track), output.pace)
         asked = output.video if isinstance(output.video, tuple) else auto_rungs(common, usual)
         made: list[tuple[Rung, VideoRendition]] = []
         for number, rung in enumerate(asked):
-            filters = with_common(output.filters, rung.filters)
+            filters = with_common(output.common, rung.filters)
             rung = rung.model_copy(update={"codec": rung.codec or usual, "filters": filters})
-            rung = with_rate(rung, seen_by(filters, track))
+            rung = with_rate(rung, paced(seen_by(filters, track), output.pace))
             rung = rung.model_copy(update={"gop_seconds": _gop_seconds(rung.gop_seconds, output.segment_seconds)})
-            planned = plan_video(rung, track, output.container, self.site)
+            planned = plan_video(rung, track, output.container, self.site, output.pace)
             made.append((rung, planned.model_copy(update={"rung": number})))
         kept: list[VideoRendition | CopyRendition] = []
         for rung, rendition in made:
@@ -130,6 +130,8 @@ class LadderAssembly(OutputAssembly):
         if not self.output.copy_if_fits:
             return encoded
         reason = misfit(rung, track, self.output.segment_seconds, clipped=self.clipped)
+        if self.output.pace != 1:
+            reason = "it is played at another speed"
         if reason is not None:
             return encoded.model_copy(update={"reason": f"{encoded.reason}; not copied: {reason}"})
         return CopyRendition(
@@ -161,6 +163,7 @@ class LadderAssembly(OutputAssembly):
         if not self.output.single_file or "dash" not in self.output.manifests:
             return 0
         seconds = self.source.duration_seconds
+        seconds = None if seconds is None else seconds / float(self.output.pace)
         return USUAL_ENTRIES if seconds is None else min(60_000, ceil(seconds / self.output.segment_seconds * 1.1) + 16)
 
     def _sounds(self, spec: AudioSpec) -> list[AudioRendition]:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pipelines.choice import default_of, main_video, select
 from pipelines.containers import CONTAINERS, Container
 from pipelines.errors import BadInput, UnsupportedSpec
+from pipelines.filter_output import sounding_fade
+from pipelines.filter_spec import with_common
 from pipelines.metadata import kept_tags, labels
 from pipelines.placement import Site
 from pipelines.plan_audio import plan_audio
 from pipelines.plan_video import plan_video
 from pipelines.rendition import CopyRendition, OutputPlan, RenditionPlan, SubtitleRendition
 from pipelines.result import Warning
+from pipelines.rungs import SoundFade
 from pipelines.source import AudioInfo, SourceInfo, VideoInfo
 from pipelines.spec import (
     AudioOutput,
@@ -85,6 +88,7 @@ class OutputAssembly:
                 self.notes.add("track_dropped", f"video track {other.index} is left out: one video track per file")
 
     def _audio(self, spec: AudioSpec | str | None) -> list[RenditionPlan]:
+        spec = self._faded(spec) if isinstance(spec, AudioSpec) else spec
         if spec is None or not self.source.audio:
             return []
         if not isinstance(spec, AudioSpec):
@@ -94,8 +98,20 @@ class OutputAssembly:
         tracks = self._chosen_audio(spec)
         default = default_of(tracks)
         return [
-            plan_audio(spec, track, self.output.container, self.site.cpu, default=track is default) for track in tracks
+            plan_audio(
+                spec, track, self.output.container, self.site.cpu, default=track is default, pace=self.output.pace
+            )
+            for track in tracks
         ]
+
+    def _faded(self, spec: AudioSpec) -> AudioSpec:
+        """With the fade of the pictures, where that is meant for the sound too and it has none of its own."""
+        rung = getattr(self.output, "video", None)
+        own = rung.filters if isinstance(rung, Rung) else ()
+        fade = sounding_fade(with_common(self.output.common, own))
+        if fade is None or spec.fade is not None:
+            return spec
+        return spec.model_copy(update={"fade": SoundFade(in_seconds=fade.in_seconds, out_seconds=fade.out_seconds)})
 
     def _chosen_audio(self, spec: AudioSpec) -> list[AudioInfo]:
         tracks = spec.tracks or ("default" if isinstance(self.output, AudioOutput) else "all")
@@ -122,7 +138,7 @@ class OutputAssembly:
         planned: list[RenditionPlan] = []
         default = next((track for track in chosen if track.default), None)
         for track in chosen:
-            index, about = track.index, labels(track, default=track is default)
+            index, about = track.index, {**labels(track, default=track is default), "pace": self.output.pace}
             copies, own = self.container.copies_subtitles, self.container.subtitle_codec
             if copies is None or track.codec in copies:
                 planned.append(
@@ -247,7 +263,9 @@ class FileAssembly(OutputAssembly):
             return []
         if isinstance(rung, Rung):
             track = self._picture()
-            return [] if track is None else [plan_video(rung, track, self.output.container, self.site)]
+            rung = rung.model_copy(update={"filters": with_common(self.output.common, rung.filters)})
+            container, pace = self.output.container, self.output.pace
+            return [] if track is None else [plan_video(rung, track, container, self.site, pace)]
         track = main_video(self.source.video) or self.source.video[0]
         self._leave_others(track)
         return self._copies((track,), "video", self.container.copies_video)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ceil
 from typing import Literal
 
 from pipelines.filters import Deinterlace, Filter, Retag
@@ -11,6 +12,9 @@ from pipelines.spec import Rung
 
 ASSUMED_RATE = Fraction(25)
 """Rate that GOP lengths are counted with when a source does not tell its own."""
+
+MOST_PLAYED_RATE = Fraction(60)
+"""What players and their screens are made for; a source that has more keeps it."""
 
 First = Literal["top", "bottom"]
 FIRST_SAID: dict[str | None, First] = {"tt": "top", "bt": "top", "bb": "bottom", "tb": "bottom"}
@@ -47,11 +51,22 @@ def stays_interlaced(source: VideoInfo, fields: tuple[Filter, ...]) -> bool:
     return is_so and not any(isinstance(step, Deinterlace) for step in fields)
 
 
-def plan_rate(rung: Rung, source: VideoInfo, fields: tuple[Filter, ...], reasons: list[str]) -> Fraction:
+def plan_rate(
+    rung: Rung, source: VideoInfo, fields: tuple[Filter, ...], pace: Fraction, reasons: list[str]
+) -> tuple[Fraction, bool]:
+    """The rate, and whether it is constant: one that is asked for is, and so is what a faster pace is cut down to."""
+    if pace != 1:
+        reasons.append(f"played {float(pace):.6g} times as fast")
     if rung.frame_rate is not None:
         reasons.append(f"constant {float(rung.frame_rate):.6g} fps as asked")
-        return rung.frame_rate
+        return rung.frame_rate, True
     if source.frame_rate is None:
         reasons.append("source rate unknown: source timing is kept, GOP counted at 25 fps")
     bob = any(isinstance(step, Deinterlace) and step.bob for step in fields)
-    return (source.frame_rate or ASSUMED_RATE) * (2 if bob else 1)
+    own = (source.frame_rate or ASSUMED_RATE) * (2 if bob else 1)
+    most = max(own, MOST_PLAYED_RATE)
+    if own * pace <= most:
+        return own * pace, False
+    kept = own * pace / ceil(own * pace / most)
+    reasons.append(f"constant {float(kept):.6g} fps, for players may not take {float(own * pace):.6g}")
+    return kept, True

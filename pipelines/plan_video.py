@@ -29,12 +29,14 @@ from pipelines.spec import VIDEO_CODECS, Rung
 DEEP_CODECS = ("hevc", "av1")
 """Codecs whose usual players take 10 bits: a deep source stays deep."""
 
+NATURAL = Fraction(1)
+
 SHAPED_CODECS = ("h264", "hevc")
 """Codecs whose bitstream says the sample aspect ratio."""
 
 
-def plan_video(rung: Rung, source: VideoInfo, container: str, site: Site) -> VideoRendition:
-    """The rendition of `rung`, on the GPU where the site has one for it.
+def plan_video(rung: Rung, source: VideoInfo, container: str, site: Site, pace: Fraction = NATURAL) -> VideoRendition:
+    """The rendition of `rung`, on the GPU where the site has one for it. `pace`: of its output.
 
     UnsupportedSpec when this build or the encoder can't do it; DeviceUnsuitable when the GPU can't and the CPU may not.
     """
@@ -43,7 +45,7 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, site: Site) -> Vid
     own = site.cpu.encoder(encoder)
     refusal = None
     if site.is_gpu:
-        made = _on_gpu(rung, source, container, codec, site, own)
+        made = _on_gpu(rung, source, container, codec, site, own, pace)
         if isinstance(made, VideoRendition):
             return made
         refusal = made
@@ -61,12 +63,12 @@ def plan_video(rung: Rung, source: VideoInfo, container: str, site: Site) -> Vid
     if refusal is not None:
         reasons.append(refusal)
     pixel_format = _pixel_format(rung, codec, encoder, own.pixel_formats, source, reasons)
-    draft = _Draft(codec, own, pixel_format, pixel_format)
+    draft = _Draft(codec, own, pixel_format, pixel_format, pace)
     return _rendition(rung, source, container, draft, site, reasons)
 
 
 def _on_gpu(
-    rung: Rung, source: VideoInfo, container: str, codec: str, site: Site, own: Capability | None
+    rung: Rung, source: VideoInfo, container: str, codec: str, site: Site, own: Capability | None, pace: Fraction
 ) -> VideoRendition | str:
     """The rendition by the first of the device's encoders that can do it, or why none can."""
     offered = site.formats(codec) if own is None else own.pixel_formats
@@ -78,7 +80,7 @@ def _on_gpu(
     refusal = ""
     for capability in site.encoders(codec, bit_depth, pixel_format, tone_mapped=tone_mapped):
         reasons = [f"{codec} by {capability.encoder} on the GPU" + ("" if rung.codec else f" ({container}'s usual)")]
-        draft = _Draft(codec, capability, pixel_format, SURFACES[codec][pixel_format])
+        draft = _Draft(codec, capability, pixel_format, SURFACES[codec][pixel_format], pace)
         try:
             return _rendition(rung, source, container, draft, site, [*reasons, *about])
         except UnsupportedSpec as unsupported:
@@ -94,6 +96,7 @@ class _Draft:
     capability: Capability
     pixel_format: str
     coded: str
+    pace: Fraction
 
     @property
     def encoder(self) -> str:
@@ -129,7 +132,7 @@ def _rendition(
         inner=size.inner,
         bars="#000000" if pad is None else pad.colour,
     )
-    rate = plan_rate(rung, source, fields, reasons)
+    rate, constant = plan_rate(rung, source, fields, draft.pace, reasons)
     gop = max(1, ceil(rate * Fraction(rung.gop_seconds).limit_denominator(1000)))
     options = _options(rung, draft, gop, canvas, reasons)
     crops = () if framing is None else framing.steps(source.width, source.height)
@@ -149,7 +152,8 @@ def _rendition(
         pixel_format=draft.coded,
         sample_aspect_ratio=size.aspect,
         frame_rate=rate,
-        constant_rate=rung.frame_rate is not None,
+        constant_rate=constant,
+        pace=draft.pace,
         gop_frames=gop,
         gop_seconds=rung.gop_seconds,
         colour=canvas.colour,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -48,6 +49,8 @@ class _Rendition(Facts):
     default: bool = False
     forced: bool = False
     roles: tuple[str, ...] = ()
+    pace: Ratio = Fraction(1)
+    """Seconds of the source in a second of the output; the same for all of an output's tracks."""
     reason: str
 
 
@@ -181,6 +184,10 @@ class OutputPlan(Facts):
     """None: one file, or pictures."""
 
     @property
+    def pace(self) -> Fraction:
+        return next((rendition.pace for rendition in self.renditions), Fraction(1))
+
+    @property
     def pictures(self) -> PictureRendition | None:
         """What is made where the output is pictures."""
         first = self.renditions[0] if self.renditions else None
@@ -216,7 +223,7 @@ class Plan(Facts):
     start_seconds: float
     end_seconds: float | None
     duration_seconds: float | None
-    """Expected duration of the outputs; None when the source does not tell."""
+    """Of what is taken of the source, and of outputs whose pace is 1; None when the source does not tell."""
     max_missing: float
     parts: tuple[Part, ...] = ()
     """Of a job whose inputs are joined, in their order; the tracks above are then those of the whole."""

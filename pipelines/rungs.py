@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from pipelines.filter_spec import Filters
 from pipelines.rate_control import Bitrate, RateControl
@@ -54,17 +54,22 @@ NTSC_RATES = {
 _RATE = re.compile(r" *[0-9]{1,9}(\.[0-9]{1,12}|/[0-9]{1,9})? *")
 
 
-def parse_frame_rate(value: object) -> Fraction:
-    """A frame rate from 30, 29.97 (taken as 30000/1001) or "30000/1001"; ValueError outside 0.1-480."""
+def parse_ratio(value: object, refusal: str) -> Fraction:
+    """A number, or a fraction in words; ValueError with these words for what is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
-        raise ValueError("a frame rate is a number or a fraction such as 30000/1001")
+        raise ValueError(refusal)
     if isinstance(value, str) and not _RATE.fullmatch(value):
         # an exponent would be worked out digit by digit, however many
-        raise ValueError("a frame rate is a number or a fraction such as 30000/1001")
+        raise ValueError(refusal)
     try:
-        rate = value if isinstance(value, Fraction) else Fraction(str(value))
+        return value if isinstance(value, Fraction) else Fraction(str(value))
     except (ValueError, ZeroDivisionError):
-        raise ValueError("a frame rate is a number or a fraction such as 30000/1001") from None
+        raise ValueError(refusal) from None
+
+
+def parse_frame_rate(value: object) -> Fraction:
+    """A frame rate from 30, 29.97 (taken as 30000/1001) or "30000/1001"; ValueError outside 0.1-480."""
+    rate = parse_ratio(value, "a frame rate is a number or a fraction such as 30000/1001")
     rate = NTSC_RATES.get(rate, rate)
     if not Fraction(1, 10) <= rate <= 480 or rate.denominator > 1_000_000:
         raise ValueError("a frame rate lies between 0.1 and 480")
@@ -119,6 +124,19 @@ class LoudnessSpec(Model):
 Channel = Annotated[int, Field(ge=0, lt=64)] | Annotated[str, Field(pattern=r"^[A-Z]{2,4}[0-9]?$")]
 
 
+class SoundFade(Model):
+    """From silence at the start, to silence at the end."""
+
+    in_seconds: float = Field(0.0, ge=0, le=60)
+    out_seconds: float = Field(0.0, ge=0, le=60)
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.in_seconds and not self.out_seconds:
+            raise ValueError("give in_seconds or out_seconds")
+        return self
+
+
 class AudioSpec(Model):
     """The audio renditions of an output."""
 
@@ -137,6 +155,7 @@ class AudioSpec(Model):
         description="the source's channels to take, in the order of the output's: names such as FL, or places from 0",
     )
     loudness: LoudnessSpec | None = Field(None, description="normalise loudness; as it is when not given")
+    fade: SoundFade | None = Field(None, description="of the sound, from and to silence; times are the output's")
     tracks: Literal["all", "default"] | tuple[Annotated[int, Field(ge=0, lt=64)], ...] | None = Field(
         None,
         description="positions among the source's audio tracks; all for video files, default for audio files",

@@ -16,7 +16,8 @@ from av.audio.frame import AudioFrame
 from pipelines.filters import Resample
 from pipelines.graph import Chain
 from pipelines.rendition import AudioRendition
-from pipelines.sound_filters import changes_samples, sound_steps
+from pipelines.sound_filters import changes_samples, sound_steps, timed_steps
+from pipelines.sound_finish import Finish, cut
 from pipelines.timestamps import rescale
 from pipelines.tracks import Span
 
@@ -44,6 +45,8 @@ class AudioGraph:
         self.began: int | None = None
         """The sample at which the source's sound begins, after silence that was put before it."""
         self._read = 0
+        steps = timed_steps(rendition.filters, rendition.sample_rate, self._resample.sample_format)
+        self._finish = Finish(rendition, steps, self._tick) if steps else None
 
     def push(self, frame: AudioFrame) -> Iterator[AudioFrame]:
         key = (frame.sample_rate, frame.format.name, frame.layout.name, frame.time_base)
@@ -76,6 +79,11 @@ class AudioGraph:
     def flush(self) -> Iterator[AudioFrame]:
         """What is still inside; the last frame may be shorter."""
         yield from self._drain()
+        if self._finish is not None:
+            for frame in self._finish.flush():
+                self._keep(frame)
+            for silence in self._silence(self._finish.missing):
+                self._keep(silence)
         yield from self._take(partial=True)
 
     def _drain(self) -> Iterator[AudioFrame]:
@@ -113,9 +121,16 @@ class AudioGraph:
             if shorter is None:
                 return
             frame = shorter
+        self._written = written + frame.samples
+        if self._finish is None:
+            self._keep(frame)
+            return
+        for finished in self._finish.push(frame):
+            self._keep(finished)
+
+    def _keep(self, frame: AudioFrame) -> None:
         frame.pts = None
         self._fifo.write(frame)
-        self._written = written + frame.samples
 
     def _take(self, *, partial: bool = False) -> Iterator[AudioFrame]:
         while (frame := self._fifo.read(self._frame_size, partial)) is not None:
@@ -158,21 +173,3 @@ class AudioGraph:
 def end_in_samples(span: Span, sample_rate: int) -> int | None:
     """Where a clip ends, counted from its start."""
     return None if span.end is None else rescale(1, span.end - span.start, Fraction(1, sample_rate))
-
-
-def cut(frame: AudioFrame, *, skip: int = 0, samples: int | None = None) -> AudioFrame | None:
-    """A frame of the same sound without its first `skip` samples, and of at most `samples`; None: nothing is left."""
-    samples = frame.samples - skip if samples is None else min(samples, frame.samples - skip)
-    if samples <= 0:
-        return None
-    pts, frame.pts = frame.pts, None
-    fifo = AudioFifo()
-    fifo.write(frame)
-    if skip:
-        fifo.read(skip)
-    kept = fifo.read(samples)
-    assert kept is not None
-    frame.pts = pts
-    kept.pts = None if pts is None else pts + skip
-    kept.sample_rate, kept.time_base = frame.sample_rate, frame.time_base
-    return kept

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipelines.filter_spec import Filters
+from pipelines.filter_output import OutputFilters, sounding_fade
 from pipelines.packaging.layout import Manifest, SegmentFormat
 from pipelines.rungs import AudioCodec, AudioSpec, Model, Rung, SubtitleSpec, VideoCodec
 from pipelines.spec_outputs import OutputBase
@@ -51,7 +51,9 @@ class Ladder(OutputBase):
     per_title: bool = Field(
         False, description="with auto: caps by what samples of the film take, and no rungs that are of no use to it"
     )
-    filters: Filters = Field((), description="of every rung; a rung's own come in addition, in place of those alike")
+    filters: OutputFilters = Field(
+        (), description="of every rung; a rung's own come in addition, in place of those alike. speed: of all tracks"
+    )
     audio: AudioSpec | Annotated[tuple[AudioSpec, ...], Field(min_length=1, max_length=4)] | None = Field(
         AudioSpec(), description="one, or several (such as AAC and Opus): a group of all chosen tracks for each"
     )
@@ -102,6 +104,8 @@ class Ladder(OutputBase):
         if self.per_title and self.video != "auto":
             raise ValueError('per_title is for "video": "auto"')
         for rung in self.video if isinstance(self.video, tuple) else ():
+            if sounding_fade(rung.filters) is not None:
+                raise ValueError("a fade with its sound is one of the ladder's own filters: its rungs share the sound")
             self._check(rung.codec, LADDER_VIDEO[self.kind])
         for sound in self.sounds:
             self._check(sound.codec, LADDER_AUDIO[self.kind])

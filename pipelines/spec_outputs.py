@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from pipelines.filter_output import OutputFilters, SoundFilters, of_pictures, pace_of
+from pipelines.filter_spec import VideoFilter
 from pipelines.rungs import (
     AUDIO_CODECS,
     VIDEO_CODECS,
@@ -33,11 +36,25 @@ OutputName = Annotated[str, AfterValidator(_check_name)]
 class OutputBase(Model):
     name: OutputName | None = Field(None, description="file name without extension; unique in the job")
 
+    @property
+    def pace(self) -> Fraction:
+        """Seconds of the source in a second of the output."""
+        return pace_of(self._filters())
+
+    @property
+    def common(self) -> tuple[VideoFilter, ...]:
+        """Filters of all its pictures."""
+        return of_pictures(self._filters())
+
+    def _filters(self) -> Any:
+        return getattr(self, "filters", ())
+
 
 class _VideoFile(OutputBase):
     video: Rung | Literal["copy"] | None = Rung()
     audio: AudioSpec | Literal["copy"] | None = AudioSpec()
     subtitles: SubtitleSpec | None = SubtitleSpec()
+    filters: OutputFilters = Field((), description="speed, for all its tracks; others are as those of `video`")
 
     @property
     def container(self) -> str:
@@ -48,6 +65,10 @@ class _VideoFile(OutputBase):
         check_codecs(self.container, self.video, self.audio)
         if self.video is None and self.audio is None:
             raise ValueError("an output needs video or audio")
+        if self.pace != 1 and "copy" in (self.video, self.audio):
+            raise ValueError("speed is for tracks that are encoded: a copied one keeps its times")
+        if self.common and not isinstance(self.video, Rung):
+            raise ValueError("filters are for pictures that are encoded")
         return self
 
 
@@ -87,6 +108,7 @@ class AudioOutput(OutputBase):
     type: Literal["audio"] = "audio"
     format: AudioContainer | None = None
     audio: AudioSpec | Literal["copy"] = AudioSpec()
+    filters: SoundFilters = Field((), description="speed, its pitch kept")
 
     @property
     def container(self) -> str:
@@ -98,6 +120,8 @@ class AudioOutput(OutputBase):
     @model_validator(mode="after")
     def _carried(self) -> Self:
         check_codecs(self.container, None, self.audio)
+        if self.pace != 1 and self.audio == "copy":
+            raise ValueError("speed is for sound that is encoded: a copied track keeps its times")
         return self
 
 
@@ -112,6 +136,7 @@ class SubtitleOutput(OutputBase):
     language: Annotated[str, Field(pattern=r"^[a-zA-Z-]{2,12}$")] | None = Field(
         None, description="ISO 639, as the file writes it"
     )
+    filters: SoundFilters = Field((), description="speed, as that of the film that they are for")
 
     @property
     def container(self) -> str:

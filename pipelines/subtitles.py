@@ -81,7 +81,8 @@ class Subtitles:
         begin, end = max(begin - origin, Fraction(0)), end - origin
         if bound is not None:
             end = min(end, bound - origin)
-        return (begin, end) if end > begin else None
+        pace = self.clock.pace
+        return (begin / pace, end / pace) if end > begin else None
 
     def put(self, packet: Packet[Any], end: Fraction) -> None:
         packet.stream = self.stream
@@ -109,7 +110,7 @@ class SubtitleCopy(Subtitles):
         else:
             bound = self.clock.span.end
             outside = begin < origin or (bound is not None and begin >= bound)
-            inside = None if outside else (begin - origin, begin - origin)
+            inside = None if outside else ((begin - origin) / self.clock.pace,) * 2
         if inside is None:
             return
         start, end = (rescale(1, time, time_base) for time in inside)
@@ -189,7 +190,7 @@ class SubtitleTrack(Subtitles):
     def reached(self, time: Fraction) -> None:
         origin = self.clock.origin
         if self._screen is not None and origin is not None and not self._waiting:
-            self._encode(self._screen.settled(int((time - origin - LATEST) / MILLISECOND)))
+            self._encode(self._screen.settled(int((time - origin - LATEST) / self.clock.pace / MILLISECOND)))
 
     def finish(self, time_base: Fraction) -> None:
         super().finish(time_base)

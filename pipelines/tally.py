@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,16 @@ class Tally:
         counted: list[VideoEncoder | AudioEncoder] = [*(video or self.encoders.values())]
         frames = counted[0].frames if counted else sum(state.frames for state in self.states)
         copied = [track for track in self.tracks.values() if track.state in self.states]
-        times = [timed.end_seconds for timed in counted or copied or self.pictures.values()]
-        out_time = max(0.0, min(times, default=0.0))
+        timed = counted or copied or self.pictures.values()
+        out_time = max(0.0, min((each.end_seconds for each in timed), default=0.0))
+        paces = {id(each): float(self._pace(key)) for key, each in (*self.encoders.items(), *self.tracks.items())}
+        reached = max(0.0, min((each.end_seconds * paces.get(id(each), 1.0) for each in timed), default=0.0))
         wall = max(1e-6, time.monotonic() - self.began)
         expected = self.plan.duration_seconds
-        fraction = None if not expected else min(1.0, out_time / expected)
+        fraction = None if not expected else min(1.0, reached / expected)
         speed = out_time / wall
-        eta = None if fraction is None or speed <= 0 or expected is None else max(0.0, (expected - out_time) / speed)
+        left = None if expected is None else max(0.0, expected - reached)
+        eta = None if left is None or reached <= 0 else left * wall / reached
         return Progress(
             frames=frames,
             out_time=round(out_time, 3),
@@ -68,10 +72,13 @@ class Tally:
         )
 
     def written(self, output: str) -> list[tuple[int, float]]:
-        """Bytes and seconds of an output's pictures and sound so far, by track."""
-        timed = [encoder for (name, _), encoder in self.encoders.items() if name == output]
-        copied = [t for (name, _), t in self.tracks.items() if name == output and t.state in self.states]
-        return [(track.bytes, track.end_seconds) for track in (*timed, *copied)]
+        """Bytes and seconds (of the source) of an output's pictures and sound so far, by track."""
+        timed = [(key, encoder) for key, encoder in self.encoders.items() if key[0] == output]
+        copied = [(key, t) for key, t in self.tracks.items() if key[0] == output and t.state in self.states]
+        return [(track.bytes, track.end_seconds * float(self._pace(key))) for key, track in (*timed, *copied)]
+
+    def _pace(self, key: Key) -> Fraction:
+        return next(writer.plan.renditions[key[1]].pace for writer in self.writers if writer.plan.name == key[0])
 
     def result(self, warnings: tuple[Warning, ...]) -> Result:
         """Once all writers are closed."""
@@ -128,7 +135,7 @@ class Tally:
             duration_seconds=round(seconds, 6),
             start_seconds=self._start(key, rendition),
             **counts,
-            **({} if encoder is None else self._source_span(rendition.stream, kind)),
+            **({} if encoder is None else self._source_span(rendition, kind)),
             loudness=self._loudness(key, rendition),
             facts=facts,
         )
@@ -151,18 +158,20 @@ class Tally:
         if isinstance(encoder, VideoEncoder):
             return encoder.start_seconds
         began = self.sounds[key].began if key in self.sounds else None
-        return None if began is None or not isinstance(rendition, AudioRendition) else began / rendition.sample_rate
+        if began is None or not isinstance(rendition, AudioRendition):
+            return None
+        return float(began / rendition.sample_rate / rendition.pace)
 
-    def _source_span(self, stream: int, kind: str) -> dict[str, float]:
+    def _source_span(self, rendition: RenditionPlan, kind: str) -> dict[str, float]:
         """From when to when the source has something of the track within what is taken, on the output's clock."""
-        state = next((each for each in self.states if (each.stream, each.kind) == (stream, kind)), None)
+        state = next((each for each in self.states if (each.stream, each.kind) == (rendition.stream, kind)), None)
         if state is None or state.first is None or state.end is None:
             return {}
         span = self.span
         end = state.end if span.end is None else min(state.end, span.end)
         return {
-            "source_start_seconds": round(float(max(state.first, span.start) - span.zero), 6),
-            "source_end_seconds": round(float(end - span.zero), 6),
+            "source_start_seconds": round(float((max(state.first, span.start) - span.zero) / rendition.pace), 6),
+            "source_end_seconds": round(float((end - span.zero) / rendition.pace), 6),
         }
 
     def _pictures_result(self, key: Key, rendition: PictureRendition) -> RenditionResult:

@@ -188,6 +188,8 @@ class VideoWorker:
         self._track, self._frames, self._graph, self._writer = track, frames, graph, writer
         self._source_time_base, self.time_base, self._span = source_time_base, time_base, span
         self._durations, self._promised_end = durations, promised_end
+        self._pace = rendition.pace
+        self._brief = BRIEF_SECONDS * rendition.pace
         self._held: tuple[VideoFrame, Fraction] | None = None
         self._last_duration = self._longest = Fraction(0)
         self._last_start: int | None = None
@@ -245,18 +247,18 @@ class VideoWorker:
 
     def _finish(self, frame: VideoFrame, time: Fraction) -> None:
         """The last frame is shown for as long as its container says, and up to a clip's end where that comes first."""
-        until = time + (self._last_duration or 1 / self.rendition.frame_rate)
+        until = time + (self._last_duration or self._pace / self.rendition.frame_rate)
         promised = self._promised_end
         if promised is not None and time < promised and abs(promised - until) <= self._longest:
             # MP4 gives durations in decode order, which with B-frames are those of other frames
             until = promised
         if self._span.end is not None and time < self._span.end:
             until = self._span.end if self._track.done else min(until, self._span.end)
-        if self._durations == "none" and not self._span.goes_on and until - time > 2 * BRIEF_SECONDS:
+        if self._durations == "none" and not self._span.goes_on and until - time > 2 * self._brief:
             # sent once more just before its end, for there is no other way to say when that is
-            self._encode(frame, time, until - BRIEF_SECONDS)
+            self._encode(frame, time, until - self._brief)
             self._again += self.constant is None
-            time = until - BRIEF_SECONDS
+            time = until - self._brief
         self._encode(frame, time, until)
 
     def _encode(self, frame: VideoFrame, time: Fraction, until: Fraction) -> None:
@@ -275,14 +277,18 @@ class VideoWorker:
             self._write(self.encoder.encode(frame, start, max(1, end - start)))
             return
         if self.encoder.frames == 0:
-            self.constant.next_slot = self.constant.slot(time - self._span.zero)
-        for slot in self.constant.fill(until - self._span.zero):
+            self.constant.next_slot = self.constant.slot(self._played(time))
+        for slot in self.constant.fill(self._played(until)):
             self._write(self.encoder.encode(frame, slot, 1))
+
+    def _played(self, time: Fraction) -> Fraction:
+        """The output's time for one of the source."""
+        return (time - self._span.zero) / self._pace
 
     def _tick(self, time: Fraction) -> int:
         """The encoder's tick; each frame's start was the end of the one before it."""
         if time is not self._known[0]:
-            self._known = (time, nearest((time - self._span.zero) / self.time_base))
+            self._known = (time, nearest(self._played(time) / self.time_base))
         return self._known[1]
 
     def _write(self, packets: list[Packet[Any]]) -> None:

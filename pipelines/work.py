@@ -23,19 +23,19 @@ class Work(Facts):
     coder: str
     effort: str = ""
     pixels: float
-    """For each second of output."""
+    """For each second of the source."""
     pixels_per_second: float | None = None
     """As fast as the device does it; None where that is not known."""
     basis: Basis | None = None
 
     @property
     def cost(self) -> float | None:
-        """Seconds for each second of output."""
+        """Seconds for each second of the source."""
         return None if self.pixels_per_second is None else self.pixels / self.pixels_per_second
 
 
 class Estimate(Facts):
-    """`speed`: seconds of output for each second of work. What can't be told is None, and `because` says why."""
+    """`speed`: seconds of the source for each second of work. What can't be told is None, and `because` says why."""
 
     speed: float | None = None
     seconds: float | None = None

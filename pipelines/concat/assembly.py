@@ -30,7 +30,7 @@ from pipelines.metadata import clipped_chapters
 from pipelines.pictures.folder import PictureFolder
 from pipelines.rendition import AudioRendition, VideoRendition
 from pipelines.samples import SLOT_FORMATS
-from pipelines.sound_graph import cut
+from pipelines.sound_finish import cut
 from pipelines.timestamps import nearest, rescale
 from pipelines.tracks import Holes, Span, TrackState, span_of
 from pipelines.video_worker import VideoDecoder
@@ -57,7 +57,7 @@ class JoiningAssembly(Assembly):
                 elif isinstance(rendition, AudioRendition):
                     target = self._add_audio(key, rendition, lane)
                     self.targets.setdefault(rendition.stream, []).append(target)
-            writer.start(clipped_chapters(self.source.chapters, self.span))
+            writer.start(clipped_chapters(self.source.chapters, self.span, writer.plan.pace))
         self.threads.append(_Sequence(self, self._reels))
 
     def _tick(self, stream: int) -> Fraction:

@@ -46,7 +46,7 @@ def check_quality(plan: Plan, cpu_plan: Plan, result: Result, folder: Path, benc
                 (sample,) = make_samples(bench, cpu_plan, [lossless(reference)], span, "whole-0")
                 if sample.frames:
                     starts = written.renditions[number].start_seconds or 0.0
-                    shown = _pictures(output, written, number, folder, _on_output(span, plan), starts)
+                    shown = _pictures(output, written, number, folder, _on_output(span, plan, rendition.pace), starts)
                     for kept, more in zip(
                         tallied, measure(paired(timed_frames(sample.path), shown, NEAR), METRICS), strict=True
                     ):
@@ -61,9 +61,9 @@ def _is_sealed(output: OutputPlan) -> bool:
     return output.packaging is not None and output.packaging.encryption is not None
 
 
-def _on_output(span: SampleSpan, plan: Plan) -> tuple[Fraction, Fraction | None]:
+def _on_output(span: SampleSpan, plan: Plan, pace: Fraction) -> tuple[Fraction, Fraction | None]:
     zero = microseconds(plan.start_seconds)
-    return span.start - zero, None if span.end is None else span.end - zero
+    return (span.start - zero) / pace, None if span.end is None else (span.end - zero) / pace
 
 
 def _pictures(

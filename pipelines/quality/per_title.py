@@ -7,7 +7,7 @@ from math import ceil
 
 from pipelines.choice import main_video
 from pipelines.encoders import DEFAULT_CRF
-from pipelines.ladder import EFFICIENCY, auto_rungs
+from pipelines.ladder import EFFICIENCY, auto_rungs, paced
 from pipelines.plan_size import seen_by
 from pipelines.quality.findings import TitleRung
 from pipelines.quality.sampling import Bench, make_samples
@@ -38,7 +38,7 @@ def titled(spec: FileJob, bench: Bench, make_plan: MakePlan) -> tuple[FileJob, t
         if not isinstance(output, Ladder) or not output.per_title or track is None:
             outputs.append(output)
             continue
-        seen = seen_by(output.filters, track)
+        seen = paced(seen_by(output.common, track), output.pace)
         codec = LADDER_VIDEO[output.kind][0]
         rungs = auto_rungs(seen, codec)
         plain = [rung.model_copy(update={"rate_control": Crf(crf=DEFAULT_CRF[codec])}) for rung in rungs]

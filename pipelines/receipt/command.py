@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pipelines.filters import Filter, Resample, ToneMap
+from pipelines.filters import Filter, Resample, SoundFade, Tempo, ToneMap
 from pipelines.graph import VIDEO_STEPS
 from pipelines.hardware import uses_hardware
 from pipelines.packaging.layout import Packaging
@@ -24,6 +24,7 @@ from pipelines.rendition import (
     RenditionPlan,
     VideoRendition,
 )
+from pipelines.sound_filters import timed_steps
 from pipelines.source import SourceInfo
 from pipelines.steps import Fed, Step
 
@@ -100,6 +101,8 @@ def _track(rendition: RenditionPlan, at: str, notes: list[str]) -> Iterator[str]
         if rendition.media == "picture":
             yield from (f"-disposition:{at}", "attached_pic")
         return
+    if rendition.kind == "subtitle" and rendition.pace != 1:
+        notes.append("subtitles are at the source's times in it")
     if isinstance(rendition, VideoRendition):
         yield from _picture(rendition, at, notes)
     elif isinstance(rendition, AudioRendition):
@@ -112,6 +115,8 @@ def _track(rendition: RenditionPlan, at: str, notes: list[str]) -> Iterator[str]
 
 def _picture(rendition: VideoRendition, at: str, notes: list[str]) -> Iterator[str]:
     steps = [*_steps(rendition.filters, notes)]
+    if rendition.pace != 1:
+        steps.append(("setpts", {"expr": f"(PTS-STARTPTS)*{rendition.pace.denominator}/{rendition.pace.numerator}"}))
     aspect = rendition.sample_aspect_ratio
     steps.append(("setsar", {"sar": f"{aspect.numerator}/{aspect.denominator}"}))
     if rendition.constant_rate:
@@ -146,14 +151,15 @@ def _steps(filters: tuple[Filter, ...], notes: list[str]) -> Iterator[Step]:
 
 
 def _sound(rendition: AudioRendition, at: str, notes: list[str]) -> Iterator[str]:
-    others = (planned.kind for planned in rendition.filters if not isinstance(planned, Resample))
+    others = (planned.kind for planned in rendition.filters if not isinstance(planned, Resample | Tempo | SoundFade))
     notes.extend(f"the filter {kind} is not in it" for kind in others)
     form = {
         "sample_fmts": rendition.sample_format,
         "sample_rates": str(rendition.sample_rate),
         "channel_layouts": rendition.layout,
     }
-    yield from (f"-filter:{at}", filter_text([("aformat", form)]))
+    timed = timed_steps(rendition.filters, rendition.sample_rate, rendition.sample_format)
+    yield from (f"-filter:{at}", filter_text([("aformat", form), *timed]))
 
 
 def filter_text(steps: list[Step]) -> str:

@@ -44,6 +44,8 @@ def spec_refusal(spec: FileJob) -> str | None:
         return "no video is encoded"
     if isinstance(output.video.rate_control, UNSAFE_RATES):
         return f"rate control {output.video.rate_control.mode} is for the whole"
+    if output.pace != 1:
+        return "it is played at another speed"
     if spec.receipt.quality:
         return "its quality is to be measured"
     if spec.input.clip is not None:
