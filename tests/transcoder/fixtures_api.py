@@ -18,7 +18,7 @@ import pytest_asyncio
 import uvicorn
 from fastapi import FastAPI
 
-from pipelines.errors import Cancelled, PipelineError
+from pipelines.errors import BadInput, Cancelled, PipelineError
 from pipelines.result import OutputResult, Progress, Result
 from pipelines.source import SourceInfo
 from transcoder.app import create_app
@@ -64,6 +64,8 @@ class ScriptedExecutor:
             return SourceInfo(format="mov", size_bytes=Path(task.payload["path"]).stat().st_size).model_dump(
                 mode="json"
             )
+        if task.op == "glimpse":
+            raise BadInput("what it writes is no media")
         assert task.op == "run"
         self.tell = on_event or self.tell
         self.running.set()
