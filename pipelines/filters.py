@@ -22,6 +22,14 @@ class Deinterlace(Facts):
     """Every field becomes a frame: twice the rate."""
 
 
+class InverseTelecine(Facts):
+    """3:2 pulldown is taken back: of five frames at `rate` four are left."""
+
+    kind: Literal["inverse_telecine"] = "inverse_telecine"
+    field_first: Literal["top", "bottom", "auto"] = "auto"
+    rate: Ratio
+
+
 class Crop(Facts):
     """Cuts to a size, from the top left corner given."""
 
@@ -212,6 +220,7 @@ SoundFilter = Resample | ChannelMap | Limit | Normalise | Tempo | SoundFade
 
 Filter = Annotated[
     Deinterlace
+    | InverseTelecine
     | Flatten
     | Crop
     | Scale

@@ -21,6 +21,7 @@ from pipelines.filters import (
     Denoise,
     Filter,
     Flatten,
+    InverseTelecine,
     Pad,
     Retag,
     Scale,
@@ -32,6 +33,7 @@ from pipelines.overlays import SCENE_STEPS, Scene
 from pipelines.picture_facts import picture_of
 from pipelines.rendition import PictureRendition, VideoRendition
 from pipelines.steps import Fed, Step
+from pipelines.telecine import Beat, inverse_telecine
 from pipelines.tone_map import FORMAT, lookup_picture
 from pipelines.touches import DENOISE, SHARPEN
 
@@ -114,6 +116,7 @@ def _transpose(step: Transpose) -> list[Step]:
 
 VIDEO_STEPS: dict[type[Any], Callable[[Any], Sequence[Step | Fed]]] = {
     Deinterlace: _deinterlace,
+    InverseTelecine: inverse_telecine,
     Flatten: _flatten,
     Crop: lambda step: [("crop", {"w": str(step.width), "h": str(step.height), "x": str(step.x), "y": str(step.y)})],
     Scale: _scale,
@@ -128,7 +131,7 @@ VIDEO_STEPS: dict[type[Any], Callable[[Any], Sequence[Step | Fed]]] = {
 
 def is_about_fields(step: Filter) -> bool:
     """Whether a step follows from how the track is scanned, and not from a picture's size or format."""
-    return isinstance(step, Deinterlace) or (isinstance(step, Retag) and step.progressive)
+    return isinstance(step, Deinterlace | InverseTelecine) or (isinstance(step, Retag) and step.progressive)
 
 
 LONG_AGO = -(1 << 40)
@@ -229,6 +232,9 @@ class VideoGraph:
         self._finish = tuple(step for step in rendition.filters if type(step) in SCENE_STEPS)
         bob = any(isinstance(step, Deinterlace) and step.bob for step in self._fields)
         self.time_base = time_base / 2 if bob else time_base
+        telecined = next((step for step in self._fields if isinstance(step, InverseTelecine)), None)
+        self._rate = {} if telecined is None else {"frame_rate": str(telecined.rate)}
+        self._beat = None if telecined is None else Beat(telecined.rate)
         self._planned: tuple[Any, ...] | None = None
         self._key: tuple[Any, ...] | None = None
         self._chain: Chain | None = None
@@ -238,7 +244,8 @@ class VideoGraph:
             frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, frame.color_trc,
             frame.opaque,
         )  # fmt: skip
-        if key != self._key:
+        lost = self._beat is not None and self._beat.lost((frame.pts or 0) * self._source_time_base)
+        if key != self._key or lost:
             yield from self.flush()
             self._key = key
             self._chain = self._build(frame, key)
@@ -286,6 +293,7 @@ class VideoGraph:
             "pixel_aspect": str(self._aspect(frame)),
             "colorspace": str(int(frame.colorspace)),
             "range": str(int(frame.color_range)),
+            **self._rate,
         }
 
 

@@ -24,7 +24,7 @@ def misfit(rung: Rung, source: VideoInfo, segment_seconds: float, *, clipped: bo
         ),
         "it is interlaced": source.interlacing in ("top", "bottom")
         or (source.interlacing is None and source.field_order not in (None, "progressive"))
-        or rung.deinterlace in ("on", "bob"),
+        or rung.deinterlace in ("on", "bob", "ivtc"),
         f"its pictures are {source.pixel_format}": source.pixel_format not in PLAIN_FORMATS.get(source.codec, ())
         or rung.pixel_format not in (None, source.pixel_format),
         "its frame rate is another": rung.frame_rate not in (None, source.frame_rate),

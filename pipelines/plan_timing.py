@@ -6,9 +6,11 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal
 
-from pipelines.filters import Deinterlace, Filter, Retag
+from pipelines.errors import UnsupportedSpec
+from pipelines.filters import Deinterlace, Filter, InverseTelecine, Retag
 from pipelines.source import VideoInfo
 from pipelines.spec import Rung
+from pipelines.telecine import FILM_SHARE, TELECINED_RATES
 
 ASSUMED_RATE = Fraction(25)
 """Rate that GOP lengths are counted with when a source does not tell its own."""
@@ -39,16 +41,28 @@ def plan_fields(rung: Rung, source: VideoInfo, reasons: list[str]) -> tuple[Filt
         if said:
             reasons.append("called interlaced, but its pictures are whole: not deinterlaced")
         return unflagged
+    if rung.deinterlace == "ivtc":
+        return (_telecined(source, first, reasons),)
     bob = rung.deinterlace == "bob"
     how = "measured" if source.interlacing else "as the file says"
     reasons.append(f"interlaced, {first} field first ({how}): one frame per {'field' if bob else 'frame'}")
     return (Deinterlace(field_first=first, bob=bob),)
 
 
+def _telecined(source: VideoInfo, first: First, reasons: list[str]) -> InverseTelecine:
+    slowest, fastest = TELECINED_RATES
+    if source.frame_rate is None or not slowest <= source.frame_rate <= fastest:
+        raise UnsupportedSpec("3:2 pulldown is of 29.97 pictures a second, this is not", stage="plan", filter="ivtc")
+    if source.bit_depth > 8:
+        raise UnsupportedSpec("fields are matched in 8 bits only", stage="plan", filter="ivtc")
+    reasons.append(f"3:2 pulldown taken back as asked, {first} field first")
+    return InverseTelecine(field_first=first, rate=source.frame_rate)
+
+
 def stays_interlaced(source: VideoInfo, fields: tuple[Filter, ...]) -> bool:
     """Whether the pictures' lines are those of two fields when they are encoded."""
     is_so = source.interlacing in ("top", "bottom") or (source.interlacing is None and source.field_order in FIRST_SAID)
-    return is_so and not any(isinstance(step, Deinterlace) for step in fields)
+    return is_so and not any(isinstance(step, Deinterlace | InverseTelecine) for step in fields)
 
 
 def plan_rate(
@@ -64,6 +78,8 @@ def plan_rate(
         reasons.append("source rate unknown: source timing is kept, GOP counted at 25 fps")
     bob = any(isinstance(step, Deinterlace) and step.bob for step in fields)
     own = (source.frame_rate or ASSUMED_RATE) * (2 if bob else 1)
+    if any(isinstance(step, InverseTelecine) for step in fields):
+        own *= FILM_SHARE
     most = max(own, MOST_PLAYED_RATE)
     if own * pace <= most:
         return own * pace, False

@@ -104,8 +104,10 @@ class Rung(Model):
     rotation: Literal["apply", "keep"] = Field(
         "apply", description="turn the picture, or keep it as it is coded and say how players turn it"
     )
-    deinterlace: Literal["auto", "on", "off", "bob"] = Field(
-        "auto", description="auto and bob where interlaced pictures are found; bob makes a frame of each field"
+    deinterlace: Literal["auto", "on", "off", "bob", "ivtc"] = Field(
+        "auto",
+        description="auto, bob and ivtc where interlaced pictures are found; bob makes a frame of each field, ivtc "
+        "takes 3:2 pulldown back",
     )
     speed: Speed = Field("medium", description="encoding effort, in x264's words for every codec")
     filters: Filters = Field((), description="applied in their own order: crop, rotate, mirror, denoise …")

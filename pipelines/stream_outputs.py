@@ -62,6 +62,8 @@ def _check_codecs(container: str, video: LiveVideo, audio: LiveAudio) -> None:
             raise ValueError("overlay and fade are for files: a stream has no end, and no files beside it")
         if any(isinstance(each, CropFilter) and each.auto for each in video.filters):
             raise ValueError("black bars are measured on whole files: give a crop in a stream its width and height")
+        if video.deinterlace == "ivtc":
+            raise ValueError("ivtc is for files")
         if video.deinterlace == "bob" and video.frame_rate is None:
             raise ValueError("bob needs a frame_rate in a stream")
     if isinstance(audio, AudioSpec) and audio.loudness is not None:

@@ -41,6 +41,8 @@ def plan_joined(
     pictures = [main_video(source.video) for source in sources]
     kinds = {each.colour.transfer if each.colour.is_hdr else None for each in pictures if each}
     sdr = lead is not None and len(kinds) > 1
+    for asked_of in spec.outputs or ():
+        _check_fields(asked_of)
     outputs = tuple(_output(output, lead, sdr=sdr) for output in spec.outputs or ())
     asked = spec.model_copy(
         update={"outputs": outputs, "inputs": None, "input": spec.input.model_copy(update={"clip": None})}
@@ -113,6 +115,13 @@ def _chapters(spans: Sequence[tuple[float, float | None, float]], names: Sequenc
         chapters.append(Chapter(start_seconds=at, end_seconds=at + length, title=title[:200]))
         at += length
     return tuple(chapters)
+
+
+def _check_fields(output: Output) -> None:
+    rungs = getattr(output, "video", None)
+    for rung in rungs if isinstance(rungs, tuple) else (rungs,):
+        if isinstance(rung, Rung) and rung.deinterlace == "ivtc":
+            raise UnsupportedSpec("3:2 pulldown is not taken back where inputs are joined", stage="plan", filter="ivtc")
 
 
 def _output(output: Output, lead: VideoInfo | None, *, sdr: bool) -> Output:

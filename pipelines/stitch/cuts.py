@@ -13,7 +13,7 @@ from typing import Any
 import av
 from av.container import InputContainer
 
-from pipelines.filters import Deinterlace
+from pipelines.filters import Deinterlace, InverseTelecine
 from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
 from pipelines.rate_control import Cbr, TargetQuality
@@ -66,7 +66,7 @@ def plan_refusal(plan: Plan, source: SourceInfo) -> str | None:
         return "no video is encoded"
     if video[0].placement == "hardware" or any(step.placement == "hardware" for step in plan.decode):
         return "a GPU's encoder has no parameters before its first picture"
-    if any(isinstance(step, Deinterlace) for step in video[0].filters):
+    if any(isinstance(step, Deinterlace | InverseTelecine) for step in video[0].filters):
         return "deinterlacing looks at the pictures before"
     return None
 

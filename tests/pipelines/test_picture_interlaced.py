@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from pipelines.errors import UnsupportedSpec
 from tests.fields import STEP, bar_positions, combing, flagged, pulled_down, woven
 from tests.measure import decode_video
 from tests.media import make_video
@@ -138,3 +139,39 @@ def test_a_still_scene_is_judged_by_its_flags(tmp_path: Path) -> None:
 def test_film_in_interlaced_video_counts_as_interlaced(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mkv", size=SIZE, seconds=1, frames=pulled_down(20), audio=(), codec="ffv1")
     assert seen(clip).interlacing == "top"
+
+
+def telecined(path: Path, count: int, said: Order | None = "top", codec: str = "ffv1", **more: Any) -> Path:
+    """Film in 29.97 interlaced pictures."""
+    frames = flagged(pulled_down(count), MODES[said], "yuv420p")
+    rate = Fraction(30_000, 1001)
+    return make_video(path, size=SIZE, rate=rate, frames=frames, audio=(), codec=codec, **more)
+
+
+def test_film_comes_out_of_its_pulldown_picture_by_picture(tmp_path: Path) -> None:
+    clip = telecined(tmp_path / "clip.mkv", 20)
+    output = made(clip, tmp_path / "out", "mp4", deinterlace="ivtc")
+    film = decode_video(output)
+    assert len(film.frames) == 16
+    assert film.times == pytest.approx([Fraction(1001 * number, 24_000) for number in range(16)], abs=0.001)
+    assert max(combing(frame) for frame in film.frames) < 2
+    steps = np.diff(bar_positions(film.frames))
+    assert steps == pytest.approx(2 * STEP, abs=1)
+    assert seen(output).frame_rate == Fraction(24_000, 1001)
+    assert "3:2 pulldown taken back as asked" in planned(clip, "mp4", deinterlace="ivtc").reason
+
+
+def test_film_stays_at_its_time_after_a_gap(tmp_path: Path) -> None:
+    step = Fraction(1001, 30_000)
+    stamps = [(number + (30 if number >= 10 else 0)) * step for number in range(20)]
+    clip = telecined(tmp_path / "clip.mkv", 20, timestamps=stamps, end=50 * step)
+    times = decode_video(made(clip, tmp_path / "out", "mkv", deinterlace="ivtc")).times
+    assert len(times) == 16
+    assert float(times[8]) == pytest.approx(float(40 * step), abs=0.03)
+
+
+def test_whole_pictures_and_other_rates_have_no_pulldown(tmp_path: Path) -> None:
+    whole = clip_of(tmp_path / "whole.mkv", None, None)
+    assert len(decode_video(made(whole, tmp_path / "out", "mkv", deinterlace="ivtc")).frames) == COUNT
+    with pytest.raises(UnsupportedSpec, match=r"29\.97"):
+        planned(clip_of(tmp_path / "pal.mkv", "top", "top"), "mkv", deinterlace="ivtc")
