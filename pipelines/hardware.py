@@ -134,13 +134,17 @@ def _refusing(work: Work) -> Iterator[None]:
 
 def decoder_context(gpu: Gpu, decode: DecodePlan, stream: Any) -> Any:
     """The codec context that decodes `stream` on the GPU."""
-    name = OWN_DECODERS.get(decode.decoder)
-    if name is None:
-        context = stream.codec_context
-    else:
-        context = av.CodecContext.create(name, "r", hwaccel=gpu.decoding(decode))
-        context.extradata = stream.codec_context.extradata
-        context.options = stream.codec_context.options
+    context = own_decoder(gpu, decode, stream) if decode.decoder in OWN_DECODERS else stream.codec_context
     # the work is the GPU's: more threads would only hold more of its surfaces
+    context.thread_count = 1
+    return context
+
+
+def own_decoder(gpu: Gpu, decode: DecodePlan, stream: Any) -> Any:
+    """A codec context on the GPU, beside that of a stream of an input that was opened without one."""
+    name = OWN_DECODERS.get(decode.decoder, stream.codec_context.codec.name)
+    context: Any = av.CodecContext.create(name, "r", hwaccel=gpu.decoding(decode))
+    context.extradata = stream.codec_context.extradata
+    context.options = stream.codec_context.options
     context.thread_count = 1
     return context

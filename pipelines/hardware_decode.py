@@ -24,6 +24,14 @@ SIGNS_OF_DAMAGE = ("corrupt_packet", "clock_jump", "read_error", "decode_error")
 SURFACES_IN_MEMORY = frozenset(SURFACE_OF.values())
 
 
+def check_decoded(work: Work, decode: DecodePlan, frame: VideoFrame) -> None:
+    """DeviceUnsupported where the decoder has quietly become software."""
+    name = frame.format.name
+    expected = name == "vaapi" if decode.frames == "hardware" else name in SURFACES_IN_MEMORY
+    if not expected:
+        raise work.error(DeviceUnsupported, f"{work.codec} was decoded in software ({name})")
+
+
 class DecodeWatch:
     """Sees what goes into a decoder and what comes out."""
 
@@ -55,18 +63,12 @@ class DecodeWatch:
                 self._due.add(packet.pts)
         for frame in frames:
             if self._frames == 0:
-                self._check(frame)
+                check_decoded(self._work, self._decode, frame)
                 self._first = frame.pts
             self._frames += 1
             if self._counts:
                 self._counts = not frame.interlaced_frame
                 self._due.discard(frame.pts if frame.pts is not None else -1)
-
-    def _check(self, frame: VideoFrame) -> None:
-        name = frame.format.name
-        expected = name == "vaapi" if self._decode.frames == "hardware" else name in SURFACES_IN_MEMORY
-        if not expected:
-            raise self._work.error(DeviceUnsupported, f"{self._work.codec} was decoded in software ({name})")
 
     def finish(self) -> None:
         """At the input's end. DeviceFault when nothing came out, or less than went in after the first picture."""

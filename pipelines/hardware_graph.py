@@ -12,7 +12,6 @@ from av.video.frame import VideoFrame
 
 from pipelines.colours import is_gray
 from pipelines.conform import picture_range
-from pipelines.errors import DeviceUnsupported
 from pipelines.filters import Deinterlace, Filter
 from pipelines.graph import Chain, VideoGraph, is_idle, software_steps
 from pipelines.hardware import Gpu
@@ -68,6 +67,8 @@ class HardwareGraph(VideoGraph):
             isinstance(step, Deinterlace) for step in rendition.filters
         )
         self._by_field = self.time_base != time_base
+        self.uploads = False
+        """What comes out lies where this graph put it; else where the decoder did."""
         self._newest: VideoFrame | None = None
         self._reached: int | None = None
 
@@ -128,6 +129,7 @@ class HardwareGraph(VideoGraph):
     def _build(self, frame: VideoFrame, key: tuple[Any, ...]) -> Chain:
         steps = self._steps(frame, self._filters(frame, key))
         on_gpu = is_on_gpu(frame)
+        self.uploads = any(not isinstance(step, Fed) and step[0] == "hwupload" for step in steps)
         return Chain(
             ("buffer", self._source(frame)),
             steps or [("null", {})],
@@ -142,8 +144,8 @@ class HardwareGraph(VideoGraph):
         wanted = [step for step in filters if not is_idle(step, frame, held)]
         encodes = rendition.placement == "hardware"
         steps: list[Step | Fed] = []
-        if rendition.filter_placement == "hardware":
-            self._check(wanted)
+        # a picture that changes, or a slate, may need what the GPU can't do
+        if rendition.filter_placement == "hardware" and all(hardware_names(step) is not None for step in wanted):
             if not on_gpu:
                 picture = picture_of(frame, self._aspect(frame))
                 # swscale takes grey for full range whatever it is told
@@ -165,9 +167,3 @@ class HardwareGraph(VideoGraph):
         if encodes and self._gpu.graphs and API_OF[rendition.encoder] == "qsv":
             steps += TO_QSV
         return steps
-
-    def _check(self, wanted: Sequence[Filter]) -> None:
-        """What the plan asks for is possible; a picture that changes may ask for something else."""
-        for step in wanted:
-            if hardware_names(step) is None:
-                raise self._work.error(DeviceUnsupported, f"a picture needs {step.kind}, which the GPU can't do")

@@ -14,6 +14,7 @@ from pipelines.hardware_filters import hardware_names, needs_mastering_display
 from pipelines.rendition import Refusal
 from pipelines.source import VideoInfo
 from pipelines.spec import FileJob, Rung
+from pipelines.stream_spec import StreamJob
 
 ANY_CODEC = "*"
 """Of a verdict: on the stage, whatever it works on."""
@@ -155,7 +156,7 @@ class Site:
         return None
 
 
-def encodes_pictures(spec: FileJob) -> bool:
+def encodes_pictures(spec: FileJob | StreamJob) -> bool:
     """Whether the job asks for anything that a GPU encodes."""
     asked = [getattr(output, "video", None) for output in spec.outputs or ()]
     return any(isinstance(each, Rung | tuple) or each == "auto" for each in asked)

@@ -21,8 +21,13 @@ Decoded = VideoRendition | AudioRendition | SubtitleRendition | PictureRendition
 
 
 def check_use(site: Site, outputs: Sequence[OutputPlan]) -> None:
+    """`check_encodes` of all that the outputs have."""
+    check_encodes(site, _video(_decoded(outputs)))
+
+
+def check_encodes(site: Site, renditions: Iterable[VideoRendition]) -> None:
     """DeviceUnsuitable when a GPU would encode nothing: its slots are for encoding, and the CPU's for the rest."""
-    if not site.is_gpu or any(each.placement == "hardware" for each in _video(_decoded(outputs))):
+    if not site.is_gpu or any(each.placement == "hardware" for each in renditions):
         return
     why = "; ".join(f"{refusal.option}: {refusal.reason}" for refusal in site.refusals if refusal.stage == "encode")
     raise DeviceUnsuitable(
@@ -40,10 +45,11 @@ def plan_decoders(outputs: Iterable[OutputPlan], source: SourceInfo, site: Site)
         renditions.setdefault(rendition.stream, []).append(rendition)
     tracks = (*source.video, *source.audio, *source.subtitles, *source.pictures)
     codecs = {track.index: track.codec for track in tracks}
-    return tuple(_decoder(stream, codecs[stream], of, source, site) for stream, of in renditions.items())
+    return tuple(plan_decoder(stream, codecs[stream], of, source, site) for stream, of in renditions.items())
 
 
-def _decoder(stream: int, codec: str, of: Sequence[Decoded], source: SourceInfo, site: Site) -> DecodePlan:
+def plan_decoder(stream: int, codec: str, of: Sequence[Decoded], source: SourceInfo, site: Site) -> DecodePlan:
+    """The decoder of one track, of which `of` is made."""
     base = DecodePlan(
         stream=stream,
         kind="video" if isinstance(of[0], PictureRendition) else of[0].kind,

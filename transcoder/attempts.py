@@ -86,7 +86,7 @@ class AttemptRunner:
             await self._note(claim, f"{_called(claim)} starts on {claim.device.id}")
             course, outcome = await self._outcome(claim, stop, live)
             await self._note(claim, f"{_called(claim)} {_described(outcome)}")
-            if claim.kind != "stream" and not _reused(outcome):
+            if not _reused(outcome):
                 outcome = await self.courses.end(claim, course, outcome, live.plan)
             # before another attempt can begin, and write into it
             await self.storage.keep_log(claim.job_id, claim.attempt)
@@ -124,9 +124,9 @@ class AttemptRunner:
         """What came of it. Scratch is gone by then, and without success so are the outputs."""
         course = Course()
         try:
-            if claim.kind == "stream":
-                return course, await self._stream(claim, stop, live)
             course = await self.courses.begin(claim)
+            if claim.kind == "stream":
+                return course, await self._stream(claim, course, stop, live)
             return course, await self._file(claim, course, stop, live)
         except PipelineError as error:
             failure = ErrorInfo.model_validate(error.to_json())
@@ -176,12 +176,12 @@ class AttemptRunner:
             )
             return await self.splitter.run(work)
 
-    async def _stream(self, claim: Claim, stop: Stop, live: Live) -> Completed:
+    async def _stream(self, claim: Claim, course: Course, stop: Stop, live: Live) -> Completed:
         def show(stats: LiveStats) -> None:
             self.board.update(live, stats)
             self.events.publish(claim.job_id, "progress", live.stats)
 
-        return await self.streams.run(claim, stop, lambda event: self._hear(claim, live, event), show)
+        return await self.streams.run(claim, course, stop, lambda event: self._hear(claim, live, event), show)
 
     def _hear(self, claim: Claim, live: Live, event: ChildEvent) -> None:
         if event.kind == "progress":
@@ -220,7 +220,7 @@ class AttemptRunner:
                         plan=live.plan,
                         stats=live.stats,
                         places=self.courses.places,
-                        way=self.courses.way(course, live.plan) or way,
+                        way=self.courses.way(claim, course, live.plan) or way,
                     )
             except SQLAlchemyError:
                 logger.exception("attempt %d of job %s can't be settled", claim.attempt, claim.job_id)

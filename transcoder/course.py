@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.devices import Verdict
+from pipelines.live.planning import placed
 from pipelines.rendition import Plan
 from transcoder import settlement
 from transcoder.admission import Claim
@@ -73,7 +74,7 @@ class Courses:
 
     async def end(self, claim: Claim, course: Course, outcome: Outcome, told: dict[str, Any] | None) -> Outcome:
         """Tells who guards the devices; `told` is the attempt's plan. The outcome with what it used of the GPU."""
-        plan = None if course.gpu is None else _plan(told)
+        plan = None if course.gpu is None else _plan(claim, told)
         if isinstance(outcome, Completed):
             self.guard.completed(claim.job_id, course.before, plan)
         if not isinstance(outcome, Failed) or is_software(claim.device.id):
@@ -81,9 +82,9 @@ class Courses:
         await self.guard.failed(claim.device.id, outcome.error)
         return outcome if plan is None else Failed(_with_use(outcome.error, plan))
 
-    def way(self, course: Course, told: dict[str, Any] | None) -> str | None:
+    def way(self, claim: Claim, course: Course, told: dict[str, Any] | None) -> str | None:
         """How the attempt went, for its reason; None on the CPU, where there is one way."""
-        plan = None if course.gpu is None else _plan(told)
+        plan = None if course.gpu is None else _plan(claim, told)
         return None if plan is None else way_of(plan)
 
     @property
@@ -91,10 +92,12 @@ class Courses:
         return places_of(self.states())
 
 
-def _plan(told: dict[str, Any] | None) -> Plan | None:
+def _plan(claim: Claim, told: dict[str, Any] | None) -> Plan | None:
     """The plan as a child told it: one that is not understood is nothing to go by."""
     try:
-        return None if told is None else Plan.model_validate(told)
+        if told is None:
+            return None
+        return placed(told) if claim.kind == "stream" else Plan.model_validate(told)
     except ValidationError:
         return None
 

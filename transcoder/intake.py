@@ -48,9 +48,7 @@ class Intake:
         if isinstance(spec, StreamJob):
             return self._stream(spec, tenant, idempotency, devices)
         resolved = resolve(spec, self.presets)
-        wanted = requirement(spec.device, devices)
-        if wanted == ANY and not encodes_pictures(resolved) and any(d.kind == "software" for d in devices):
-            wanted = SOFTWARE
+        wanted = _wanted(resolved, devices)
         now = utc_now()
         check_not_over(spec.ready_by, now)
         await self.inputs.check_all(spec.all_inputs)
@@ -87,9 +85,9 @@ class Intake:
             raise DeadlineImpossible("`stop_at` is over already", stop_at=spec.stop_at.isoformat(), now=now.isoformat())
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)
+        wait_seconds = spec.device.max_wait_seconds
         if spec.device.policy == "hardware":
             raise UnsupportedSpec("streams are encoded in software", stage="plan")
-        wait_seconds = spec.device.max_wait_seconds
         wanted = requirement(spec.device.model_copy(update={"policy": "software"}), devices)
         return NewJob(
             id=new_id(),
@@ -112,6 +110,13 @@ def intake_for(
     wait_seconds = settings.hardware_wait_seconds
     networks, cost = settings.allowed_networks, settings.slot_cost
     return Intake(presets, inputs, networks, cost, wait_seconds, speeds_of, foretell)
+
+
+def _wanted(spec: FileJob | StreamJob, devices: Sequence[Device]) -> str:
+    """Of a device: what the policy says; the CPU where there is nothing for a GPU to encode."""
+    wanted = requirement(spec.device, devices)
+    idle = wanted == ANY and not encodes_pictures(spec) and any(device.kind == "software" for device in devices)
+    return SOFTWARE if idle else wanted
 
 
 def _able(wanted: str, devices: Sequence[Device]) -> tuple[str, ...]:

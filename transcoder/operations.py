@@ -119,6 +119,8 @@ class StreamPayload(BaseModel):
     spec: StreamJob
     folder: Path
     device: Device
+    verdicts: tuple[Verdict, ...] = ()
+    gpu_stall_seconds: float
     limits: Limits
 
 
@@ -210,6 +212,8 @@ def _stream(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
         limits=task.limits,
         bridge=lambda: Bridge(listener),
         stopping=stopping,
+        verdicts=task.verdicts,
+        gpu_stall_seconds=task.gpu_stall_seconds,
         on_plan=lambda made, speed: emit("plan", made.to_json(speed)),
         on_stats=lambda stats: emit("progress", stats.model_dump(mode="json")),
     )

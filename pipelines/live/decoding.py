@@ -17,8 +17,10 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.errors import LimitExceeded
+from pipelines.hardware_graph import is_on_gpu
 from pipelines.limits import Limits
 from pipelines.live.audio_lane import AudioLane
+from pipelines.live.gpu import GpuWatch
 from pipelines.live.homes import TICK
 from pipelines.live.snapshot import Snapshots
 from pipelines.live.video_lane import VideoLane
@@ -43,6 +45,8 @@ class Source:
     context: Any
     time_base: Fraction
     order: PresentationOrder
+    watch: GpuWatch | None = None
+    """Of a decoder on a GPU."""
     aspect: AspectWatch = field(default_factory=AspectWatch)
 
 
@@ -83,11 +87,12 @@ class Decoder(Worker):
         try:
             while True:
                 with self._changed:
-                    self._busy = False
+                    self._busy, self.working_since = False, None
                     self._changed.notify_all()
                     self._changed.wait_for(lambda: self._queue or self._finishing, _LOOK_SECONDS)
                     item = self._queue.popleft() if self._queue else None
                     self._busy = item is not None
+                    self.working_since = time.monotonic() if item is not None else None
                     if item is None and self._finishing:
                         break
                 if item is None:
@@ -104,10 +109,14 @@ class Decoder(Worker):
         except av.error.EOFError:
             return
         except av.error.FFmpegError as error:
+            if source.watch is not None:
+                source.watch.failed(error)
             if not is_packets_fault(error):
                 raise
             self.corrupt += 1
             return
+        if source.watch is not None:
+            source.watch.saw(frames)
         for frame in frames:
             self.corrupt += bool(frame.is_corrupt)
             self.show(source, frame)
@@ -138,6 +147,7 @@ class VideoDecoder(Decoder):
         self._handing = threading.Lock()
         self.frames = 0
         self.newest: VideoFrame | None = None
+        self.newest_place: object = None
         self.shown_at: float | None = None
         """When the source's newest frame came out, by the monotonic clock."""
         self.reached: Fraction | None = None
@@ -154,15 +164,16 @@ class VideoDecoder(Decoder):
         source.aspect.tell([frame], source.context.sample_aspect_ratio)
         self.frames += 1
         self.shown_at = time.monotonic()
-        self.newest = frame
+        place = source if is_on_gpu(frame) else None
+        self.newest, self.newest_place = frame, place
         frame.pts = nearest(pts * source.time_base / TICK)
         frame.time_base = TICK
-        self.hand_on(frame)
+        self.hand_on(frame, place)
         for each in self._snapshots:
             each.show(frame)
 
-    def hand_on(self, frame: VideoFrame) -> None:
-        """From this thread, or from the slate's."""
+    def hand_on(self, frame: VideoFrame, place: object = None) -> None:
+        """From this thread, or from the slate's. `place`: see VideoLane.put."""
         with self._handing:
             moment = (frame.pts or 0) * TICK
             if self.reached is not None and moment <= self.reached:
@@ -170,7 +181,7 @@ class VideoDecoder(Decoder):
             fresh = self.reached is not None and moment - self.reached > GAP_SECONDS
             self.reached = moment
             for lane in self._lanes:
-                lane.put(frame, fresh=fresh)
+                lane.put(frame, fresh=fresh, place=place)
 
 
 class AudioDecoder(Decoder):

@@ -42,11 +42,7 @@ class EncoderHome:
 
     def video(self, name: str) -> tuple[VideoEncoder, Track, Fraction]:
         stream, rendition, time_base = self._video[name]
-        track = Track(
-            name, "video", rendition.codec, time_base, stream, bytes(stream.codec_context.extradata or b""),
-            width=rendition.width, height=rendition.height, frame_rate=rendition.frame_rate,
-            codec_tag=rendition.codec_tag, home=self,
-        )  # fmt: skip
+        track = video_track(name, rendition, stream, time_base, home=self)
         return VideoEncoder(stream, rendition, time_base), track, time_base
 
     def audio(self, name: str) -> tuple[AudioEncoder, Track]:
@@ -61,6 +57,15 @@ class EncoderHome:
 
     def close(self) -> None:
         self._container.close()
+
+
+def video_track(name: str, rendition: VideoRendition, stream: Any, time_base: Fraction, *, home: Any) -> Track:
+    """Of a stream whose encoder is open."""
+    return Track(
+        name, "video", rendition.codec, time_base, stream, bytes(stream.codec_context.extradata or b""),
+        width=rendition.width, height=rendition.height, frame_rate=rendition.frame_rate,
+        codec_tag=rendition.codec_tag, home=home,
+    )  # fmt: skip
 
 
 class CopyHome:

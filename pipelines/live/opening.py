@@ -83,27 +83,25 @@ class Opener:
         self._way = INPUT
 
     @contextmanager
-    def open(
-        self, connect_seconds: float, read_seconds: float, cancelled: threading.Event, hwaccel: Any = None
-    ) -> Iterator[Opened]:
+    def open(self, connect_seconds: float, read_seconds: float, cancelled: threading.Event) -> Iterator[Opened]:
         """ConnectFailed, SourceStalled, BadInput, LimitExceeded; and what the link says of the address."""
         connection = self._link.connect(self._way, cancelled)
         try:
             if connection.kind == "bytes":
-                yield from self._bytes(connection, connect_seconds, read_seconds, cancelled, hwaccel)
+                yield from self._bytes(connection, connect_seconds, read_seconds, cancelled)
             else:
-                yield from self._bridged(connection, connect_seconds, read_seconds, cancelled, hwaccel)
+                yield from self._bridged(connection, connect_seconds, read_seconds, cancelled)
         finally:
             connection.close()
 
     def _bytes(
-        self, connection: Connection, connect: float, read: float, cancelled: threading.Event, hwaccel: Any
+        self, connection: Connection, connect: float, read: float, cancelled: threading.Event
     ) -> Iterator[Opened]:
         reader = ByteReader(connection, read, self._on_bytes)
         with _within(connect, cancelled, reader.end):
             form = connection.format or _sniffed(reader)
             options = {"format_whitelist": form, "protocol_whitelist": ""}
-            container = self._open(reader, form, options, hwaccel, lambda: reader.silent)
+            container = self._open(reader, form, options, lambda: reader.silent)
         with container:
             try:
                 yield Opened(container, reader.end, lambda: reader.silent, paced=connection.paced)
@@ -111,7 +109,7 @@ class Opener:
                 reader.end()
 
     def _bridged(
-        self, connection: Connection, connect: float, read: float, cancelled: threading.Event, hwaccel: Any
+        self, connection: Connection, connect: float, read: float, cancelled: threading.Event
     ) -> Iterator[Opened]:
         form, protocols, options = PROTOCOLS[connection.kind]
         bridge = self._bridge()
@@ -121,7 +119,7 @@ class Opener:
                 with _within(connect, cancelled, passage.end):
                     url = connection.url.replace(HOST, bridge.address)
                     asked = {"protocol_whitelist": protocols, **options, **(connection.options or {})}
-                    container = self._open(url, form, asked, hwaccel, lambda: passage.silent)
+                    container = self._open(url, form, asked, lambda: passage.silent)
             except TransportRefused:
                 self._way = INPUT_IN_DATAGRAMS
                 passage.end()
@@ -136,15 +134,12 @@ class Opener:
                 passage.end()
                 passage.join()
 
-    def _open(
-        self, file: Any, form: str, options: dict[str, str], hwaccel: Any, silent: Callable[[], bool]
-    ) -> InputContainer:
+    def _open(self, file: Any, form: str, options: dict[str, str], silent: Callable[[], bool]) -> InputContainer:
         patience = {"probesize": str(_PROBE_BYTES), "analyzeduration": str(_ANALYSED_MICROSECONDS)}
         bounds = {"max_streams": str(self._limits.max_streams), **decoder_options(self._limits)}
         try:
             container: InputContainer = av.open(
-                file, "r", format=form, options={**patience, **bounds, **options}, metadata_errors="replace",
-                hwaccel=hwaccel,
+                file, "r", format=form, options={**patience, **bounds, **options}, metadata_errors="replace"
             )  # fmt: skip
         except av.error.FFmpegError as error:
             if silent():

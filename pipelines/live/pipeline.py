@@ -8,11 +8,14 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from pipelines.choice import main_video
+from pipelines.hardware import Gpu
 from pipelines.limits import Limits
 from pipelines.live.audio_lane import AudioLane
 from pipelines.live.clock import OutputClock
 from pipelines.live.decoding import AudioDecoder, Source, VideoDecoder
+from pipelines.live.encoding import in_software, lane_encoder
 from pipelines.live.fanout import Fanout
+from pipelines.live.gpu import gpu_decoder, lane_graph
 from pipelines.live.homes import CopyHome, EncoderHome, same_parameters
 from pipelines.live.outputs import Outlets
 from pipelines.live.planning import LivePlan
@@ -45,18 +48,21 @@ class Pipeline:
 
     def __init__(
         self, plan: LivePlan, source: SourceInfo, clock: OutputClock, outlets: Outlets, limits: Limits,
-        slate: Slate | None, failed: Callable[[BaseException], None],
+        slate: Slate | None, failed: Callable[[BaseException], None], gpu: Gpu | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.clock = plan, clock
         self.fanout = Fanout(clock)
-        self.home = EncoderHome(plan.video, plan.audio)
+        self._gpu = gpu
+        self.home = EncoderHome(in_software(plan.video), plan.audio)
         self._copy_homes: list[CopyHome] = []
         video = main_video(source.video)
-        aspect = video.sample_aspect_ratio if video is not None else Fraction(1)
         self.lanes = [
-            VideoLane(rendition, *self.home.video(name), aspect, self.fanout.put, failed)
+            VideoLane(
+                name, rendition, lane_encoder(name, rendition, self.home, gpu),
+                lane_graph(rendition, gpu, plan.decode, video), self.fanout.put, failed,
+            )
             for name, rendition in plan.video.items()
-        ]
+        ]  # fmt: skip
         sounds = [
             AudioLane(rendition, *self.home.audio(name), self.fanout.put) for name, rendition in plan.audio.items()
         ]
@@ -83,8 +89,7 @@ class Pipeline:
         self._connect_copies(reception, again=again)
         decoders: dict[Any, tuple[VideoDecoder | AudioDecoder, Source]] = {}
         if reception.video is not None and self.plan.decodes_video:
-            reception.video.codec_context.thread_type = "AUTO"
-            decoders[reception.video] = (self.video, self._source(reception.video))
+            decoders[reception.video] = (self.video, self._seen(reception))
         if reception.audio is not None and self.plan.audio:
             decoders[reception.audio] = (self.audio, self._source(reception.audio))
         copies = {
@@ -104,9 +109,28 @@ class Pipeline:
             for decoder, source in decoders.values():
                 decoder.drain(source, DRAIN_SECONDS)
 
+    def _seen(self, reception: Reception) -> Source:
+        """What decodes the pictures, on the GPU where that can decode those of this connection. A DeviceError."""
+        stream, info = reception.video, reception.video_info
+        source = self._source(stream)
+        if self._gpu is not None and info is not None:
+            decode = self.plan.decoding(info)
+            if decode.placement == "hardware":
+                source.context, source.watch = gpu_decoder(self._gpu, decode, info, stream)
+                return source
+        source.context.thread_type = "AUTO"
+        return source
+
     def _source(self, stream: Any) -> Source:
         step = round(1 / self._frame_rate / stream.time_base)
         return Source(stream.codec_context, stream.time_base, PresentationOrder(step))
+
+    def busy_since(self) -> float | None:
+        """Since when the GPU's longest work has lasted, by the monotonic clock; None: nothing is worked on there."""
+        if self._gpu is None:
+            return None
+        since = [worker.working_since for worker in (*self.lanes, self.video)]
+        return min((moment for moment in since if moment is not None), default=None)
 
     def _connect_copies(self, reception: Reception, *, again: bool) -> None:
         if not self.copies:

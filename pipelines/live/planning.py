@@ -14,8 +14,9 @@ from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.placement import Site
 from pipelines.plan_audio import plan_audio
+from pipelines.plan_decode import check_encodes, plan_decoder
 from pipelines.plan_video import plan_video
-from pipelines.rendition import AudioRendition, VideoRendition
+from pipelines.rendition import AudioRendition, DecodePlan, OutputPlan, Plan, Refusal, VideoRendition
 from pipelines.rungs import AudioSpec, Rung
 from pipelines.source import AudioInfo, SourceInfo, VideoInfo
 from pipelines.stream_spec import CARRIED, LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
@@ -57,8 +58,13 @@ class Feed:
 
 @dataclass
 class LivePlan:
-    """By track names: what is encoded, what is copied."""
+    """By track names: what is encoded, what is copied. `refusals`: ways of the GPU that are not taken, and why."""
 
+    device: Device = field(default_factory=lambda: software_device(1))
+    verdicts: tuple[Verdict, ...] = ()
+    decode: DecodePlan | None = None
+    """Of the pictures, where they are decoded."""
+    refusals: tuple[Refusal, ...] = ()
     video: dict[str, VideoRendition] = field(default_factory=dict)
     audio: dict[str, AudioRendition] = field(default_factory=dict)
     copies: dict[str, CopyPlan] = field(default_factory=dict)
@@ -67,8 +73,12 @@ class LivePlan:
     warnings: list[str] = field(default_factory=list)
 
     def to_json(self, speed: float | None) -> dict[str, Any]:
-        """For people; `speed` as it was measured, in times of real time."""
+        """For people, and for `placed`; `speed` as it was measured, in times of real time."""
         return {
+            "device": self.device.id,
+            "device_path": self.device.path,
+            "decode": [] if self.decode is None else [self.decode.model_dump(mode="json")],
+            "refusals": [each.model_dump(mode="json") for each in self.refusals],
             "video": {name: each.model_dump(mode="json") for name, each in self.video.items()},
             "audio": {name: each.model_dump(mode="json") for name, each in self.audio.items()},
             "copies": {name: each.kind for name, each in self.copies.items()},
@@ -80,21 +90,53 @@ class LivePlan:
     def decodes_video(self) -> bool:
         return bool(self.video or self.snapshots)
 
+    @property
+    def placed(self) -> Plan:
+        """What runs where, as plans of files say it."""
+        return placed(self.to_json(None))
+
+    def decoding(self, track: VideoInfo) -> DecodePlan:
+        """Where the pictures of a connection are decoded: a source may come back as another one."""
+        source = SourceInfo(format="", video=(track,))
+        site = Site(self.device, self.device, self.verdicts)
+        return plan_decoder(track.index, track.codec, tuple(self.video.values()), source, site)
+
+
+def placed(told: dict[str, Any]) -> Plan:
+    """From a stream's plan as it was told: its stages as plans of files have them. ValidationError for other plans."""
+    stages = {name: told.get(name) for name in ("device", "device_path", "decode", "refusals")}
+    outputs = OutputPlan(
+        name="stream", type="stream", path="stream", container="mkv", muxer="", muxer_options={},
+        renditions=tuple(VideoRendition.model_validate(each) for each in told.get("video", {}).values()),
+    )  # fmt: skip
+    return Plan.model_validate(
+        {**stages, "outputs": (outputs,), "start_seconds": 0.0, "end_seconds": None, "duration_seconds": None,
+         "max_missing": 1.0}
+    )  # fmt: skip
+
 
 def plan_stream(
     job: StreamJob, source: SourceInfo, device: Device, *, verdicts: Sequence[Verdict] = (), cpu: Device | None = None
 ) -> LivePlan:
-    """UnsupportedSpec where an output can't be made of this source; BadInput when there is nothing to see or hear."""
+    """UnsupportedSpec where an output can't be made of this source; BadInput when there is nothing to see or hear.
+
+    DeviceUnsuitable: nothing is left for the GPU to encode; another device may do.
+    """
     video, audio = main_video(source.video), main_audio(source.audio)
     if video is None and audio is None:
         raise BadInput("the source has neither video nor audio that can be decoded", stage="plan")
     cpu = device if device.kind == "software" else cpu or software_device(1)
     cpu_encodes = job.device.policy == "auto" and job.device.fallback
-    maker = _Maker(LivePlan(), video, audio, Site(device, cpu, verdicts, cpu_encodes=cpu_encodes))
+    site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
+    maker = _Maker(LivePlan(device, tuple(verdicts)), video, audio, site)
     for output in job.outputs:
         maker.add(output)
     if not maker.plan.feeds and not maker.plan.snapshots:
         raise UnsupportedSpec("nothing of the source goes into any output", stage="plan")
+    check_encodes(site, maker.plan.video.values())
+    if video is not None and maker.plan.video:
+        maker.plan.decode = maker.plan.decoding(video)
+    maker.plan.refusals = site.refusals
     return maker.plan
 
 

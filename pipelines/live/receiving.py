@@ -91,7 +91,7 @@ class Reception:
     ) -> None:  # fmt: skip
         """`paced`: read no faster than time passes; `wait` sleeps, and says whether the stream is to end."""
         video, audio = main_video(source.video), main_audio(source.audio)
-        self.container = container
+        self.container, self.video_info = container, video
         self.video: Any = None if video is None else container.streams[video.index]
         self.audio: Any = None if audio is None else container.streams[audio.index]
         self._clock, self._arrivals = clock, arrivals

@@ -110,7 +110,7 @@ class Reporter:
         plan = pipeline.plan
         codecs = {name: each.codec for name, each in (*plan.video.items(), *plan.audio.items())}
         codecs |= {name: lane.track.codec for name, lane in pipeline.copies.items() if lane.track is not None}
-        lanes = {lane.track.name: lane for lane in pipeline.lanes}
+        lanes = {lane.name: lane for lane in pipeline.lanes}
         told = []
         for name, codec in codecs.items():
             frames, sizes = self._out.setdefault(name, (Rate(), Rate()))
@@ -119,6 +119,7 @@ class Reporter:
                 TrackStats(
                     name=name,
                     codec=codec,
+                    encoder=plan.video[name].encoder if name in plan.video else None,
                     fps=round(frames.at(pipeline.fanout.pieces[name]), 2),
                     bitrate=round(sizes.at(pipeline.fanout.bytes[name]) * 8),
                     dropped=0 if lane is None else lane.dropped,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from pipelines.choice import main_video
-from pipelines.devices import Device
-from pipelines.errors import LimitExceeded, OutputFailed, PipelineError
+from pipelines.devices import Device, Verdict
+from pipelines.errors import DeviceError, LimitExceeded, OutputFailed, PipelineError, Stalled
+from pipelines.hardware import opened_gpu
 from pipelines.limits import Limits
 from pipelines.live.backoff import Backoff
 from pipelines.live.link import Bridge, Link, SourceLost
@@ -29,6 +31,7 @@ from pipelines.stream_spec import StreamJob
 
 REPORT_SECONDS = 1.0
 SAVE_SECONDS = 5.0
+GPU_STALL_SECONDS = 15.0
 
 Reason = Literal["stopped", "suspended"]
 
@@ -55,22 +58,39 @@ def run_stream(
     limits: Limits,
     bridge: Callable[[], Bridge] = Bridge,
     stopping: Stopping | None = None,
+    verdicts: Sequence[Verdict] = (),
+    gpu_stall_seconds: float = GPU_STALL_SECONDS,
     on_plan: Callable[[LivePlan, float | None], None] | None = None,
     on_stats: Callable[[LiveStats], None] | None = None,
 ) -> StreamResult:
-    """Runs until it is stopped, the source has ended for good, or something can't go on: then a PipelineError."""
-    session = Session(job, folder, device, link, limits, bridge, stopping or Stopping(), on_plan)
+    """Runs until it is stopped, the source has ended for good, or something can't go on: then a PipelineError.
+
+    What `verdicts` speak of is not tried on the device. `gpu_stall_seconds`: how long it may take for one picture.
+    """
+    place = Place(device, verdicts, gpu_stall_seconds)
+    session = Session(job, folder, place, link, limits, bridge, stopping or Stopping(), on_plan)
     return session.run(on_stats or (lambda stats: None))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stream runs; see `run_stream`."""
+
+    device: Device
+    verdicts: Sequence[Verdict] = ()
+    gpu_stall_seconds: float = GPU_STALL_SECONDS
 
 
 class Session:
     """The state of a stream; `run` in one thread, the connection in another."""
 
     def __init__(
-        self, job: StreamJob, folder: Path, device: Device, link: Link, limits: Limits,
+        self, job: StreamJob, folder: Path, place: Place, link: Link, limits: Limits,
         bridge: Callable[[], Bridge], stopping: Stopping, on_plan: Callable[[LivePlan, float | None], None] | None,
     ) -> None:  # fmt: skip
-        self._job, self._device, self._limits, self._stopping = job, device, limits, stopping
+        self._job, self._place, self._limits, self._stopping = job, place, limits, stopping
+        self._stack = ExitStack()
+        self._building: float | None = None
         self._on_plan = on_plan
         self._memory = Memory(folder)
         self._clock = self._memory.clock()
@@ -89,6 +109,10 @@ class Session:
         self._stalled = False
 
     def run(self, on_stats: Callable[[LiveStats], None]) -> StreamResult:
+        with self._stack:
+            return self._run(on_stats)
+
+    def _run(self, on_stats: Callable[[LiveStats], None]) -> StreamResult:
         thread = threading.Thread(target=self._keep_connected, name="source", daemon=True)
         thread.start()
         saved = time.monotonic()
@@ -134,13 +158,17 @@ class Session:
         self._over.set()
 
     def _watch(self) -> None:
-        """Ends a connection that brings no pictures, and the stream when none of its outputs is left."""
+        """Ends a connection that brings no pictures, and the stream when no output is left or its GPU hangs."""
         opened = self._opened
         age = time.monotonic() - self._arrivals.at
         if opened is not None and age > self._job.input.stall_seconds:
             self._stalled = True
             opened.end()
         pipeline = self._pipeline
+        busy = self._building if pipeline is None else pipeline.busy_since()
+        if busy is not None and time.monotonic() - busy > self._place.gpu_stall_seconds:
+            seconds = self._place.gpu_stall_seconds
+            self._fail(Stalled(f"{self._place.device.id} has not done a picture for {seconds:g} s", stage="encode"))
         if pipeline is not None and pipeline.sinks and not pipeline.snapshots:
             failed = [sink.standing for sink in pipeline.sinks if sink.standing.state == "failed"]
             if len(failed) == len(pipeline.sinks):
@@ -187,7 +215,7 @@ class Session:
                 if not self._ended_in_order:
                     return self._report.silence(self._stalled, wanted.read_seconds, wanted.stall_seconds)
         except PipelineError as error:
-            if not error.retryable or isinstance(error, LimitExceeded):
+            if not error.retryable or isinstance(error, LimitExceeded | DeviceError):
                 raise
             return error
         finally:
@@ -209,10 +237,20 @@ class Session:
         self._pipeline.receive(reception, again=again)
 
     def _build(self, source: SourceInfo) -> Pipeline:
-        plan = plan_stream(self._job, source, self._device)
-        speed = check_sustainable(plan, main_video(source.video), force=self._job.force)
-        if self._on_plan is not None:
-            self._on_plan(plan, speed)
-        pipeline = Pipeline(plan, source, self._clock, self._outlets, self._limits, self._job.input.slate, self._fail)
+        plan = plan_stream(self._job, source, self._place.device, verdicts=self._place.verdicts)
+        self._tell(plan, None)  # what fails on a GPU fails by a plan
+        self._building = None if plan.device.kind == "software" else time.monotonic()
+        gpu = self._stack.enter_context(opened_gpu(plan.placed))
+        speed = check_sustainable(plan, main_video(source.video), gpu, force=self._job.force)
+        if speed is not None:
+            self._tell(plan, speed)
+        pipeline = Pipeline(
+            plan, source, self._clock, self._outlets, self._limits, self._job.input.slate, self._fail, gpu
+        )
+        self._building = None
         pipeline.start()
         return pipeline
+
+    def _tell(self, plan: LivePlan, speed: float | None) -> None:
+        if self._on_plan is not None:
+            self._on_plan(plan, speed)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from av.video.frame import VideoFrame
 
 from pipelines.graph import Chain
+from pipelines.hardware_graph import is_on_gpu
 from pipelines.live.clock import OutputClock
 from pipelines.live.decoding import VideoDecoder
 from pipelines.live.homes import TICK
@@ -39,6 +40,7 @@ class SlateShow:
     def _work(self) -> None:
         plain = colour_frame(self._slate.colour, self._source.width, self._source.height)
         copies: _Copies | None = None
+        place: object = None
         while not self._over.wait(float(self._step)):
             shown = self._decoder.shown_at
             if shown is None or time.monotonic() - shown < self._slate.after_seconds:
@@ -46,11 +48,12 @@ class SlateShow:
                 continue
             if copies is None:
                 last = self._decoder.newest if self._slate.show == "last_frame" else None
+                place = None if last is None else self._decoder.newest_place
                 copies = _Copies(last or plain)
             self.showing = True
             moment = self._clock.now() + Fraction(self._clock.lead).limit_denominator(1000)
             for frame in copies.at(nearest(moment / TICK)):
-                self._decoder.hand_on(frame)
+                self._decoder.hand_on(frame, place)
 
 
 class _Copies:
@@ -65,7 +68,8 @@ class _Copies:
             "colorspace": str(int(still.colorspace)),
             "range": str(int(still.color_range)),
         }
-        self._chain = Chain(("buffer", source), [("null", {})], "buffersink")
+        surface = still if is_on_gpu(still) else None
+        self._chain = Chain(("buffer", source), [("null", {})], "buffersink", surface=surface)
 
     def at(self, ticks: int) -> Iterator[VideoFrame]:
         self._still.pts, self._still.time_base = ticks, TICK

@@ -25,6 +25,8 @@ class TrackStats(Facts):
 
     name: str
     codec: str
+    encoder: str | None = None
+    """Of pictures that are encoded: it says where."""
     fps: float = 0.0
     bitrate: float = 0.0
     dropped: int = 0

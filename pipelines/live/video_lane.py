@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from av.packet import Packet
 from av.video.frame import VideoFrame
 
-from pipelines.encode import VideoEncoder
 from pipelines.graph import VideoGraph
+from pipelines.hardware_graph import HardwareGraph
+from pipelines.live.encoding import LaneEncoder
 from pipelines.live.homes import TICK
-from pipelines.live.units import Piece, Track, Unit
+from pipelines.live.units import Piece, Unit
 from pipelines.live.worker import Worker
 from pipelines.rendition import VideoRendition
 from pipelines.timestamps import ConstantRate, nearest
@@ -27,38 +28,40 @@ class VideoLane(Worker):
 
     def __init__(
         self,
+        name: str,
         rendition: VideoRendition,
-        encoder: VideoEncoder,
-        track: Track,
-        time_base: Fraction,
-        aspect: Fraction,
+        encoder: LaneEncoder,
+        graph: VideoGraph,
         tell: Callable[[Piece], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        super().__init__(f"video {track.name}")
-        self.track = track
+        super().__init__(f"video {name}")
+        self.name = name
         self.dropped = self.duplicated = 0
-        self._rendition, self._encoder, self._time_base = rendition, encoder, time_base
-        self._graph = VideoGraph(rendition, TICK, aspect)
+        self._encoder, self._time_base = encoder, encoder.time_base
+        self._graph = graph
+        self._place: object = None
+        self._begun = False
         self._constant = ConstantRate(rendition.frame_rate) if rendition.constant_rate else None
-        self._usual = max(1, nearest(1 / rendition.frame_rate / time_base))
-        self._frames: deque[tuple[VideoFrame, bool]] = deque()
+        self._usual = max(1, nearest(1 / rendition.frame_rate / self._time_base))
+        self._frames: deque[tuple[VideoFrame, bool, object]] = deque()
         self._last: int | None = None
-        self._held: tuple[VideoFrame, Fraction] | None = None
+        self._held: tuple[VideoFrame, object] | None = None
         self._fresh_from: int | None = None
         self._tell, self._failed = tell, failed
 
-    def put(self, frame: VideoFrame, *, fresh: bool = False) -> None:
-        """`fresh`: frames are missing before this one."""
+    def put(self, frame: VideoFrame, *, fresh: bool = False, place: object = None) -> None:
+        """`fresh`: frames are missing before this one. `place`: whose surface it is; None: it is in memory."""
         with self._changed:
             if len(self._frames) >= max(8, min(50, BUFFER_BYTES // (2 * frame.width * frame.height))):
-                _, lost_mark = self._frames.popleft()
+                _, lost_mark, _ = self._frames.popleft()
                 self.dropped += 1
                 if lost_mark and self._frames:
-                    self._frames[0] = (self._frames[0][0], True)
+                    following, _, where = self._frames[0]
+                    self._frames[0] = (following, True, where)
                 elif lost_mark:
                     fresh = True
-            self._frames.append((frame, fresh))
+            self._frames.append((frame, fresh, place))
             self._changed.notify()
 
     @property
@@ -68,7 +71,9 @@ class VideoLane(Worker):
     def _work(self) -> None:
         try:
             while (item := self._get()) is not None:
-                frame, fresh = item
+                frame, fresh, place = item
+                if place is not self._place:
+                    self._move(place)
                 if fresh:
                     self._renew(frame)
                 for filtered in self._graph.push(frame):
@@ -79,44 +84,58 @@ class VideoLane(Worker):
         except BaseException as error:  # noqa: BLE001 - it is raised again where the stream is watched
             self._failed(error)
 
-    def _get(self) -> tuple[VideoFrame, bool] | None:
+    def _get(self) -> tuple[VideoFrame, bool, object] | None:
         with self._changed:
+            self.working_since = None
             while not self._frames and not self._finishing:
                 self._changed.wait()
+            self.working_since = time.monotonic()
             return self._frames.popleft() if self._frames else None
+
+    def _move(self, place: object) -> None:
+        """Pictures come from elsewhere: filters are built for one place."""
+        for filtered in self._graph.flush():
+            self._show(filtered)
+        self._place = place
 
     def _renew(self, frame: VideoFrame) -> None:
         """What comes does not go on from what was: it starts with a keyframe, and fills no gap."""
         for filtered in self._graph.flush():
             self._show(filtered)
         self._held = None
-        time = (frame.pts or 0) * TICK
-        self._fresh_from = nearest(time / self._time_base)
+        moment = (frame.pts or 0) * TICK
+        self._fresh_from = nearest(moment / self._time_base)
         if self._constant is not None:
-            self._constant.next_slot = max(self._constant.next_slot, self._constant.slot(time))
+            self._constant.next_slot = max(self._constant.next_slot, self._constant.slot(moment))
             self._fresh_from = self._constant.next_slot
         self._encoder.cut()
 
     def _show(self, frame: VideoFrame) -> None:
-        time = (frame.pts or 0) * (frame.time_base or TICK)
+        moment = (frame.pts or 0) * (frame.time_base or TICK)
+        place = None if isinstance(self._graph, HardwareGraph) and self._graph.uploads else self._place
         if self._constant is None:
-            start = nearest(time / self._time_base)
+            start = nearest(moment / self._time_base)
             if self._last is not None and start <= self._last:
                 self.dropped += 1
                 return
             self._last = start
-            self._send(self._encoder.encode(frame, start, self._usual))
+            self._encode(frame, place, start, self._usual)
             return
         if self._held is None:
-            if self._encoder.frames == 0:
-                self._constant.next_slot = self._constant.slot(time)
+            if not self._begun:
+                self._constant.next_slot = self._constant.slot(moment)
         else:
             before = self._constant.dropped, self._constant.repeated
-            for slot in self._constant.fill(time):
-                self._send(self._encoder.encode(self._held[0], slot, 1))
+            for slot in self._constant.fill(moment):
+                self._encode(*self._held, slot, 1)
             self.dropped += self._constant.dropped - before[0]
             self.duplicated += self._constant.repeated - before[1]
-        self._held = (frame, time)
+        self._held = (frame, place)
+
+    def _encode(self, frame: VideoFrame, place: object, start: int, duration: int) -> None:
+        self._begun = True
+        self._send(self._encoder.turn(place))
+        self._send(self._encoder.encode(frame, start, duration))
 
     def _send(self, packets: list[Packet[Any]]) -> None:
         for packet in packets:
@@ -126,4 +145,4 @@ class VideoLane(Worker):
             if fresh:
                 self._fresh_from = None
             unit = Unit(bytes(packet), pts, dts, packet.duration or self._usual, packet.is_keyframe)
-            self._tell(Piece(self.track, unit, fresh))
+            self._tell(Piece(self._encoder.track, unit, fresh))

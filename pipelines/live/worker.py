@@ -12,6 +12,8 @@ class Worker(ABC):
     def __init__(self, name: str) -> None:
         self._changed = threading.Condition()
         self._finishing = False
+        self.working_since: float | None = None
+        """When it took what it works on, by the monotonic clock; None while it waits for more."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     def start(self) -> None:

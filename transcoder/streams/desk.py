@@ -64,5 +64,7 @@ def desk_for(
 ) -> StreamDesk:
     ports = Ports(settings.listen_host, settings.listen_ports)
     dialer = Dialer(settings.allowed_networks)
-    runner = StreamRunner(database, store, storage, executor, dialer, ports, settings.limits)
+    runner = StreamRunner(
+        database, store, storage, executor, dialer, ports, settings.limits, settings.gpu_stall_seconds
+    )
     return StreamDesk(store, storage, runner)

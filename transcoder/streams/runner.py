@@ -18,6 +18,7 @@ from pipelines.result import Warning
 from pipelines.stream_spec import StreamJob
 from transcoder.admission import Claim
 from transcoder.clock import utc_now
+from transcoder.course import Course
 from transcoder.database import Database
 from transcoder.engine import Stop
 from transcoder.executor import Executor
@@ -61,6 +62,7 @@ class StreamRunner:
     dialer: Dialer
     ports: Ports
     limits: Limits
+    gpu_stall_seconds: float
     _running: dict[str, _Running] = field(default_factory=dict)
 
     def stop(self, job_id: str) -> bool:
@@ -70,7 +72,9 @@ class StreamRunner:
             running.stop.set()
         return running is not None
 
-    async def run(self, claim: Claim, stop: Stop, tell: Tell, show: Callable[[LiveStats], None]) -> Completed:
+    async def run(
+        self, claim: Claim, course: Course, stop: Stop, tell: Tell, show: Callable[[LiveStats], None]
+    ) -> Completed:
         """Until the stream is stopped or has ended. Cancelled when the attempt is to end otherwise; PipelineError."""
         job = StreamJob.model_validate(claim.spec)
         async with self.database.read() as connection:
@@ -82,7 +86,7 @@ class StreamRunner:
         try:
             if listener is not None:
                 listener.open()
-            result = await self._supervised(claim, job, secrets, listener, running, stop, tell, show)
+            result = await self._supervised(claim, course, job, secrets, listener, running, stop, tell, show)
         finally:
             self._running.pop(claim.job_id, None)
             if listener is not None:
@@ -93,8 +97,8 @@ class StreamRunner:
         return Completed(outputs, _warnings(result))
 
     async def _supervised(
-        self, claim: Claim, job: StreamJob, secrets: StreamSecrets, listener: Listener | None, running: _Running,
-        stop: Stop, tell: Tell, show: Callable[[LiveStats], None],
+        self, claim: Claim, course: Course, job: StreamJob, secrets: StreamSecrets, listener: Listener | None,
+        running: _Running, stop: Stop, tell: Tell, show: Callable[[LiveStats], None],
     ) -> StreamResult | None:  # fmt: skip
         """The process's result; None when it was asked to end in order and had to be ended."""
         connect = _Connections(self.dialer, job, secrets, listener)
@@ -105,7 +109,7 @@ class StreamRunner:
             watching = asyncio.create_task(self._watch(claim, broker, running, stop, kill, ends_at))
             try:
                 told = await self.executor.execute(
-                    self._task(claim, job, broker),
+                    self._task(claim, course, job, broker),
                     on_event=lambda event: _hear(event, tell, show, listener),
                     cancel=kill,
                 )
@@ -119,7 +123,7 @@ class StreamRunner:
                 await asyncio.gather(watching, return_exceptions=True)
         return StreamResult.model_validate(told)
 
-    def _task(self, claim: Claim, job: StreamJob, broker: Broker) -> ChildTask:
+    def _task(self, claim: Claim, course: Course, job: StreamJob, broker: Broker) -> ChildTask:
         folder = self.storage.live_folder(claim.job_id)
         return ChildTask(
             op="stream",
@@ -128,12 +132,14 @@ class StreamRunner:
                 "folder": str(folder),
                 "limits": self.limits.model_dump(mode="json"),
                 "device": claim.device.model_dump(mode="json"),
+                "verdicts": [verdict.model_dump(mode="json") for verdict in course.verdicts],
+                "gpu_stall_seconds": self.gpu_stall_seconds,
             },
             deadline_seconds=math.inf,
             stall_seconds=STALL_SECONDS,
             log_path=self.storage.log_path(claim.job_id),
             writable=(folder,),
-            gpu=None if claim.device.kind == "software" else claim.device.path,
+            gpu=course.gpu,
             link_fd=broker.theirs.fileno(),
             loopback=needs_loopback(job),
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import av
 
-from pipelines.devices import software_device
+from pipelines.devices import Device, software_device
 from pipelines.limits import Limits
 from pipelines.live.link import ConnectFailed, Connection
 from pipelines.live.session import Stopping, run_stream
@@ -132,14 +132,14 @@ class Run:
 
 
 @contextmanager
-def running(job: StreamJob, folder: Path, link: Any) -> Iterator[Run]:
+def running(job: StreamJob, folder: Path, link: Any, device: Device = DEVICE, **how: Any) -> Iterator[Run]:
     run = Run(Stopping())
     folder.mkdir(exist_ok=True)
 
     def work() -> None:
         try:
             run.result = run_stream(
-                job, folder, DEVICE, link, limits=Limits(), stopping=run.stopping, on_stats=run.stats.append
+                job, folder, device, link, limits=Limits(), stopping=run.stopping, on_stats=run.stats.append, **how
             )
         except BaseException as error:  # noqa: BLE001 - raised again in the test
             run.error = error
