@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 from pipelines.filter_spec import Filters
 from pipelines.rate_control import Bitrate, RateControl
@@ -88,6 +96,24 @@ class Model(BaseModel):
     """Base of all values here: frozen, no unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+METADATA_CHARACTERS = 16_384
+
+
+def _within_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    if sum(len(str(k)) + len(str(v)) for k, v in value.items()) > METADATA_CHARACTERS:
+        raise ValueError("metadata is at most 16 KiB")
+    return value
+
+
+Text = Annotated[str, Field(max_length=METADATA_CHARACTERS)]
+"""Of a client's own. The bound also makes sure that it is text: JSON can say "\\ud800", which no answer can repeat."""
+
+Metadata = Annotated[
+    dict[Text, Text | int | float | bool | None], Field(max_length=64), AfterValidator(_within_metadata)
+]
+"""A client's own notes on a job, given back as they came."""
 
 
 class Rung(Model):

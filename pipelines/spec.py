@@ -12,12 +12,11 @@ from pydantic import (
     AwareDatetime,
     BeforeValidator,
     Field,
-    field_validator,
     model_validator,
 )
 
 from pipelines.receipt.spec import ReceiptSpec
-from pipelines.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Model, Rung, SubtitleSpec
+from pipelines.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Metadata, Model, Rung, SubtitleSpec
 from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder, LadderOutput
 from pipelines.spec_outputs import (
     AudioOutput,
@@ -170,7 +169,7 @@ class FileJob(Model):
         True, description="take the result of a job that did the same with the same input; false does the work anew"
     )
     webhook: Webhook | None = None
-    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
+    metadata: Metadata = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -196,13 +195,6 @@ class FileJob(Model):
         if (self.outputs is None) == (self.preset is None):
             raise ValueError("give either outputs or preset")
         return self
-
-    @field_validator("metadata")
-    @classmethod
-    def _small(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if sum(len(str(k)) + len(str(v)) for k, v in value.items()) > 16_384:
-            raise ValueError("metadata is at most 16 KiB")
-        return value
 
 
 JobSpec = FileJob

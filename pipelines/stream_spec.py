@@ -5,11 +5,11 @@ Times are seconds, bitrates bit/s. What reads and writes of streams may name is 
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AwareDatetime, Field, field_validator, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
-from pipelines.rungs import Model
+from pipelines.rungs import Metadata, Model
 from pipelines.spec import DevicePolicy
 from pipelines.stream_outputs import (
     CARRIED,
@@ -107,7 +107,7 @@ class StreamJob(Model):
     start_at: AwareDatetime | None = Field(None, description="not before this moment")
     stop_at: AwareDatetime | None = Field(None, description="stopped, with its outputs finished, at this moment")
     webhook: Webhook | None = None
-    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict, max_length=64)
+    metadata: Metadata = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -116,13 +116,6 @@ class StreamJob(Model):
         if self.input.slate is not None and any("copy" in output.rungs for output in self.outputs):
             raise ValueError("a slate needs encoded video: a copy can't show it")
         return self
-
-    @field_validator("metadata")
-    @classmethod
-    def _small(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if sum(len(str(k)) + len(str(v)) for k, v in value.items()) > 16_384:
-            raise ValueError("metadata is at most 16 KiB")
-        return value
 
     @property
     def preset(self) -> None:

@@ -20,6 +20,12 @@ QUIET = ("uvicorn", "alembic", "httpx2", "httpcore2", "procrastinate")
 """Loggers whose every step is no news."""
 
 
+_TRACEBACKS = structlog.processors.ExceptionRenderer(
+    # values of variables are requests, keys and addresses with passwords
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+
+
 def configure(form: LogFormat, level: LogLevel, stream: TextIO = sys.stderr) -> None:
     """Sets up the process's log. `auto` is pretty on a terminal, JSON elsewhere."""
     pretty = stream.isatty() if form == "auto" else form == "pretty"
@@ -44,7 +50,7 @@ def formatter(*, pretty: bool, coloured: bool = False) -> logging.Formatter:
         [structlog.dev.ConsoleRenderer(colors=coloured)]
         if pretty
         else [
-            structlog.processors.dict_tracebacks,
+            _TRACEBACKS,
             structlog.processors.EventRenamer("message"),
             structlog.processors.JSONRenderer(ensure_ascii=False),
         ]

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,7 @@ START_SECONDS = 180.0
 
 @dataclass
 class NodeProcess:
-    """`children`: processes that were seen to start; they may have ended since."""
+    """`children`: processes that were seen to start; they may have ended since. `env`: more settings."""
 
     data: Path
     url: str
@@ -25,6 +25,7 @@ class NodeProcess:
     lease_seconds: float
     seconds: float
     port: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
     _log: Path | None = field(default=None)
 
@@ -37,7 +38,9 @@ class NodeProcess:
             log.write("start\n")
             log.flush()
             command = [sys.executable, "-m", "tests.transcoder.run_node", *words]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, text=True)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, text=True, env=os.environ | self.env
+            )
         if wait:
             until = time.monotonic() + START_SECONDS
             while "ready" not in self.lines():
@@ -52,6 +55,13 @@ class NodeProcess:
 
     def children(self) -> list[int]:
         return [int(line.split()[-1]) for line in self.lines() if line.startswith("run ")]
+
+    def finish(self) -> None:
+        """Ends what children sleep through: they write what is left, and exit."""
+        for child in self.children():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for sleeper in Path(f"/proc/{child}/task/{child}/children").read_text().split():
+                    os.kill(int(sleeper), signal.SIGKILL)
 
     def signal(self, number: int) -> None:
         assert self.process is not None
@@ -72,10 +82,17 @@ class NodeProcess:
 
 @contextmanager
 def node_process(
-    folder: Path, url: str, name: str, *, lease_seconds: float = 3.0, seconds: float = 0.1, port: int | None = None
+    folder: Path,
+    url: str,
+    name: str,
+    *,
+    lease_seconds: float = 3.0,
+    seconds: float = 0.1,
+    port: int | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[NodeProcess]:
     """Runs from the beginning; killed at the end. All nodes share `folder`/data."""
-    node = NodeProcess(folder / "data", url, name, lease_seconds, seconds, port)
+    node = NodeProcess(folder / "data", url, name, lease_seconds, seconds, port, env or {})
     node.start()
     try:
         yield node
@@ -83,3 +100,4 @@ def node_process(
         if node.process is not None:
             node.signal(signal.SIGCONT)
         node.kill()
+        node.finish()

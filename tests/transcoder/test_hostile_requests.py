@@ -54,6 +54,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "preset as a path": {"preset": "../../etc/passwd", "outputs": None},
     "no outputs": {"outputs": []},
     "outputs of one name": {"outputs": [{"type": "mp4", "name": "a"}, {"type": "mp4", "name": "a"}]},
+    "half a character in metadata": {"metadata": {"a": "\ud800"}},
+    "half a character as a name in metadata": {"metadata": {"\ud800": "a"}},
     "infinite clip": {"input": {"path": "a", "clip": {"start": 1e308, "end": 1e309}}},
 }
 
@@ -67,7 +69,8 @@ async def test_request_is_refused_and_nothing_runs(quiet_api: Api, name: str) ->
 
     assert response.status_code in (400, 422), response.text
     assert response.headers["content-type"] == "application/problem+json"
-    assert quiet_api.executor.tasks == []
+    # the service may measure itself meanwhile
+    assert [task.op for task in quiet_api.executor.tasks if task.op != "check"] == []
     assert (await quiet_api.http.get("/healthz")).status_code == 200
 
 

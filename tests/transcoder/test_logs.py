@@ -39,6 +39,18 @@ def test_line_is_json_with_time_level_and_origin(log: io.StringIO) -> None:
     assert line == {"message": "free: 3 ü", "level": "warning", "logger": "transcoder.x"}
 
 
+def test_error_is_told_without_the_values_of_variables(log: io.StringIO) -> None:
+    secret = "-".join(("pass", "word"))
+    try:
+        raise ValueError(f"{len(secret)} characters")
+    except ValueError:
+        logging.getLogger("transcoder.x").exception("it failed")
+    (line,) = lines(log)
+    assert line["exception"][0]["exc_value"] == "9 characters"
+    assert line["exception"][0]["frames"][-1]["name"] == "test_error_is_told_without_the_values_of_variables"
+    assert secret not in log.getvalue()
+
+
 def test_context_is_on_each_line_and_gone_afterwards(log: io.StringIO) -> None:
     with bound_contextvars(job="j", tenant="t", attempt=2):
         logging.getLogger("transcoder.x").info("within")
