@@ -6,6 +6,11 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+# how long an example takes is the machine's business, not a property
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 NO_SKIPS = "TRANSCODER_TEST_NO_SKIPS"
 """Set (as in CI), a test that is skipped for want of something fails."""

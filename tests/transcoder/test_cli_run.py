@@ -225,7 +225,10 @@ def test_plan_takes_a_preset_or_a_spec(clip: Path, tmp_path: Path, capsys: pytes
     spec = tmp_path / "job.json"
     spec.write_text(json.dumps({"input": {"path": "/elsewhere"}, "preset": "vp9-1080p"}))
     assert transcoder("plan", clip, "--spec", spec, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == by_preset
+    by_spec = json.loads(capsys.readouterr().out)
+    # speeds are measured anew each time
+    assert by_spec.pop("estimate")["size_bytes"] == by_preset.pop("estimate")["size_bytes"]
+    assert by_spec == by_preset
     assert transcoder("plan", clip) == 2
 
 
