@@ -54,8 +54,9 @@ class LocalSite:
         lock = FolderLock(self.storage.data_dir / "service.lock")
         await lock.acquire(wait_seconds=LOCK_SECONDS)
         scope.callback(lock.release)
-        await self.storage.depot.prepare()
+        # also when it is refused: the process may end in a moment
         scope.push_async_callback(self.storage.depot.close)
+        await self.storage.depot.prepare()
         scope.push_async_callback(self.database.close)
         await self.database.migrate()
         await self._recover()
@@ -90,8 +91,9 @@ class ClusterSite:
         lock = FolderLock(self.storage.data_dir / f"node-{self.leases.node}.lock")
         await lock.acquire(wait_seconds=LOCK_SECONDS)
         scope.callback(lock.release)
-        await self.storage.depot.prepare()
+        # also when it is refused: the process may end in a moment
         scope.push_async_callback(self.storage.depot.close)
+        await self.storage.depot.prepare()
         scope.push_async_callback(self.database.close)
         await self.database.migrate()
         await self.prepare_engine(self.database)
