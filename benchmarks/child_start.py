@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import transcoder.operations  # noqa: F401 - what a real child has imported
-from transcoder.child import Emit
-from transcoder.sandbox import SandboxPolicy
-from transcoder.supervise import ChildEvent, ChildTask, Supervisor
+import transcoder.children.operations  # noqa: F401 - what a real child has imported
+from transcoder.children.child import Emit
+from transcoder.children.sandbox import SandboxPolicy
+from transcoder.children.supervise import ChildEvent, ChildTask, Supervisor
 
 
 def hello(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:

@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.transcode import SCALER_FLAGS, make_source, show_versions
+from pipelines.asked.pictures import Interval
+from pipelines.asked.rungs import AudioSpec, Rung
 from pipelines.devices import software_device
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rate_control import Crf
 from pipelines.rendition import AudioRendition, OutputPlan, VideoRendition
-from pipelines.rungs import AudioSpec, Rung
 from pipelines.spec import FileJob, HlsLadder, Input, ThumbnailsOutput
-from pipelines.spec_pictures import Interval
 from pipelines.transcode import transcode
 
 HEIGHTS = (1080, 720, 480, 360)

@@ -22,11 +22,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipelines.asked.streams import StreamJob
 from pipelines.devices import software_device
 from pipelines.limits import Limits
 from pipelines.live.link import Connection
 from pipelines.live.session import Stopping, run_stream
-from pipelines.stream_spec import StreamJob
 
 SEGMENT_SECONDS = 2
 WARM_SEGMENTS = 3

@@ -19,10 +19,10 @@ from sqlalchemy import insert
 
 from pipelines.devices import Device
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
-from transcoder.admission import FreeSlots, claim
 from transcoder.clock import utc_now
 from transcoder.ids import new_id
 from transcoder.jobs import JobStatus, Upload
+from transcoder.queueing.admission import FreeSlots, claim
 from transcoder.service import Service
 from transcoder.store import NewJob
 from transcoder.tables import attempts, jobs, tasks

@@ -115,8 +115,8 @@ def timed(command: list[str], target: Path) -> Run:
 def timed_engine(source: Path, folder: Path) -> Run:
     """The engine in this process, on the same job."""
     from pipelines.devices import software_device
-    from pipelines.input import LocalFile
     from pipelines.limits import Limits
+    from pipelines.opening.input import LocalFile
     from pipelines.rate_control import Crf
     from pipelines.spec import AudioSpec, FileJob, Input, Mp4Output, Rung
     from pipelines.transcode import transcode

@@ -11,28 +11,28 @@ from typing import Any, Protocol
 from av.container import InputContainer
 from av.packet import Packet
 
-from pipelines.audio_worker import AudioTarget, AudioWorker
+from pipelines.captions.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.channel import Channel
 from pipelines.completeness import check_complete, exact_end
 from pipelines.containers import CONTAINERS, Container
 from pipelines.copy_track import CopyClock, CopyTrack
 from pipelines.covers import Cover, read_cover
 from pipelines.encode import AudioEncoder, VideoEncoder, encoder_time_base
+from pipelines.facts.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
+from pipelines.facts.samples import SLOT_FORMATS
 from pipelines.filters import Normalise
 from pipelines.graph import VideoGraph
-from pipelines.hardware import HELD_FRAMES, Gpu, decode_work, decoder_context
-from pipelines.hardware_decode import DecodeWatch
-from pipelines.hardware_encode import HardwareEncoder, encode_work
-from pipelines.hardware_graph import HardwareGraph
-from pipelines.input import LocalFile
+from pipelines.hardware.decoding import DecodeWatch
+from pipelines.hardware.encoding import HardwareEncoder, encode_work
+from pipelines.hardware.gpu import HELD_FRAMES, Gpu, decode_work, decoder_context
+from pipelines.hardware.graph import HardwareGraph
 from pipelines.limits import Limits
-from pipelines.loudness import LoudnessMeter
 from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
-from pipelines.overlays import Scene
+from pipelines.opening.input import LocalFile
+from pipelines.opening.stills import read_images
 from pipelines.packaging.encryption import Cipher
 from pipelines.packaging.package import Package, open_writer
-from pipelines.picture_order import UNTIMED_CODECS, UNTIMED_FORMATS, PictureOrder
 from pipelines.pictures.folder import PictureFolder
 from pipelines.pictures.measure import taken_seconds
 from pipelines.pictures.worker import PictureWorker
@@ -45,14 +45,14 @@ from pipelines.rendition import (
     SubtitleRendition,
     VideoRendition,
 )
-from pipelines.samples import SLOT_FORMATS
-from pipelines.sound_graph import AudioGraph, end_in_samples
+from pipelines.sound.graph import AudioGraph, end_in_samples
+from pipelines.sound.loudness import LoudnessMeter
+from pipelines.sound.worker import AudioTarget, AudioWorker
 from pipelines.source import SourceInfo, VideoInfo
-from pipelines.stills import read_images
-from pipelines.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.tally import Tally
 from pipelines.tracks import Holes, Span, TrackState, span_of
-from pipelines.video_worker import VideoDecoder, VideoWorker
+from pipelines.video.overlays import Scene
+from pipelines.video.worker import VideoDecoder, VideoWorker
 from pipelines.warning_log import WarningLog
 
 FRAME_BUFFER_BYTES = 64 << 20

@@ -12,12 +12,12 @@ import av
 from av.codec.hwaccel import hwdevices_available
 from av.filter import Graph
 
-from pipelines.checks import FILTERS, Check, CheckResult, DecodeCheck, EncodeCheck, FilterCheck, OpenCheck
 from pipelines.devices import Capability, Device, HardwareApi
-from pipelines.discovery import Found
-from pipelines.hardware_encoders import LOOKS_AHEAD
+from pipelines.hardware.discovery import Found
+from pipelines.hardware.encoders import LOOKS_AHEAD
 from pipelines.source import Facts
-from pipelines.speed_trial import SpeedCheck
+from pipelines.trials.checks import FILTERS, Check, CheckResult, DecodeCheck, EncodeCheck, FilterCheck, OpenCheck
+from pipelines.trials.speed import SpeedCheck
 
 SCHEMA = 3
 """Of what is measured: what an older one measured is measured again."""

@@ -15,8 +15,8 @@ from av.packet import Packet, PktSideDataT
 
 from pipelines.containers import Durations
 from pipelines.errors import OutputFailed
+from pipelines.facts.picture_order import PictureOrder
 from pipelines.mux import Writer
-from pipelines.picture_order import PictureOrder
 from pipelines.timestamps import lasts_until, rescale
 from pipelines.tracks import Span, TrackState
 from pipelines.warning_log import WarningLog

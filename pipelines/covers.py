@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from av.stream import Discard
 
-from pipelines.input import LocalFile, open_input, read_packets
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, open_input, read_packets
 from pipelines.tracks import TrackState
 
 ATTACHMENTS = {"mjpeg": ("cover.jpg", "image/jpeg"), "png": ("cover.png", "image/png")}

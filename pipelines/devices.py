@@ -7,9 +7,9 @@ from typing import Literal
 import av
 
 from pipelines.encoders import MAX_SIZES, MIN_SIDES, PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
+from pipelines.estimates.speeds import Speed as CoderSpeed
 from pipelines.pictures.layout import PICTURE_ENCODERS
 from pipelines.source import Facts
-from pipelines.speeds import Speed as CoderSpeed
 
 SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
 

@@ -14,10 +14,10 @@ from av.container import InputContainer, OutputContainer
 from av.packet import Packet
 from av.video.frame import PictureType, VideoFrame
 
-from pipelines.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 from pipelines.errors import EncoderRejected
 from pipelines.rendition import AudioRendition, SubtitleRendition, VideoRendition
 from pipelines.scheduling import ordinary_threads
+from pipelines.video.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 
 MAX_THREADS = 16
 PROGRESSIVE = 1

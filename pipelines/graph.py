@@ -13,8 +13,7 @@ from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
-from pipelines.colours import is_rgb
-from pipelines.conform import conform
+from pipelines.facts.pictures import picture_of
 from pipelines.filters import (
     Crop,
     Deinterlace,
@@ -29,13 +28,14 @@ from pipelines.filters import (
     ToneMap,
     Transpose,
 )
-from pipelines.overlays import SCENE_STEPS, Scene
-from pipelines.picture_facts import picture_of
+from pipelines.planning.conform import conform
 from pipelines.rendition import PictureRendition, VideoRendition
 from pipelines.steps import Fed, Step
-from pipelines.telecine import Beat, inverse_telecine
-from pipelines.tone_map import FORMAT, lookup_picture
-from pipelines.touches import DENOISE, SHARPEN
+from pipelines.video.colours import is_rgb
+from pipelines.video.overlays import SCENE_STEPS, Scene
+from pipelines.video.telecine import Beat, inverse_telecine
+from pipelines.video.tone_map import FORMAT, lookup_picture
+from pipelines.video.touches import DENOISE, SHARPEN
 
 SWS_MATRIX = {
     "bt709": "bt709", "bt470bg": "bt470bg", "smpte170m": "smpte170m", "smpte240m": "smpte240m", "fcc": "fcc",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil
 
+from pipelines.asked.rungs import Rung, VideoCodec
 from pipelines.encoders import DEFAULT_CRF
 from pipelines.rate_control import Crf
-from pipelines.rungs import Rung, VideoCodec
 from pipelines.source import VideoInfo
 
 STEPS = (2160, 1440, 1080, 720, 480, 360, 240)

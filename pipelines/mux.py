@@ -17,8 +17,8 @@ from av.stream import Disposition
 from pipelines import encode
 from pipelines.covers import ATTACHMENTS
 from pipelines.errors import BadInput, DeviceUnsupported, DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
-from pipelines.hardware import Gpu
-from pipelines.hardware_encode import add_hardware_stream
+from pipelines.hardware.encoding import add_hardware_stream
+from pipelines.hardware.gpu import Gpu
 from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import (
     AudioRendition,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from pipelines.asked.ladders import CmafLadder, DashLadder, HlsLadder
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.pictures.plan import PictureAssembly
-from pipelines.placement import Site
-from pipelines.plan_decode import check_use, plan_decoders
-from pipelines.plan_finish import with_ends
-from pipelines.plan_ladder import LadderAssembly
-from pipelines.plan_output import FileAssembly, Notes
+from pipelines.planning.decode import check_use, plan_decoders
+from pipelines.planning.finish import with_ends
+from pipelines.planning.ladder import LadderAssembly
+from pipelines.planning.output import FileAssembly, Notes
+from pipelines.planning.placement import Site
 from pipelines.quality.rates import drafted, to_be_measured, with_reasons
 from pipelines.rendition import OutputPlan, Plan
 from pipelines.size_guard import size_limit
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, FileOutput, LadderOutput, PictureOutput
-from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder
 
 
 def plan(

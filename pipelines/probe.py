@@ -6,16 +6,12 @@ from typing import Any
 
 from av.container import InputContainer
 
-from pipelines.dolby_vision import declared
 from pipelines.errors import BadInput, LimitExceeded, NoFrames
-from pipelines.input import LocalFile, check_pixels, open_input
-from pipelines.keyframes import longest_gop_seconds
-from pipelines.limits import Limits
-from pipelines.samples import Samples, take_samples
-from pipelines.sniff import tags_end
-from pipelines.source import AudioInfo, Chapter, OtherTrack, SourceInfo, SubtitleInfo, VideoInfo
-from pipelines.structure import promised_size
-from pipelines.track_facts import (
+from pipelines.facts.dolby_vision import declared
+from pipelines.facts.keyframes import longest_gop_seconds
+from pipelines.facts.samples import Samples, take_samples
+from pipelines.facts.structure import promised_size
+from pipelines.facts.tracks import (
     audio_info,
     clean,
     is_picture,
@@ -23,6 +19,10 @@ from pipelines.track_facts import (
     subtitle_info,
     video_info,
 )
+from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, check_pixels, open_input
+from pipelines.opening.sniff import tags_end
+from pipelines.source import AudioInfo, Chapter, OtherTrack, SourceInfo, SubtitleInfo, VideoInfo
 
 DOLBY_VISION_CODECS = ("hevc", "h264", "av1")
 MAX_CHAPTERS = 1000

@@ -8,16 +8,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.concat.values import Part
-from pipelines.conform import Canvas
 from pipelines.containers import ChapterStyle
 from pipelines.devices import Stage
+from pipelines.estimates.work import Estimate
 from pipelines.filters import Filter
-from pipelines.framing import Framing
 from pipelines.packaging.layout import Packaging
 from pipelines.pictures.layout import AnimationLayout, Form, Picks, SheetLayout
+from pipelines.planning.conform import Canvas
+from pipelines.planning.framing import Framing
 from pipelines.result import Warning
 from pipelines.source import Colour, Facts, Ratio
-from pipelines.work import Estimate
 
 Placement = Literal["software", "hardware"]
 

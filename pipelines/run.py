@@ -10,19 +10,19 @@ from fractions import Fraction
 from pathlib import Path
 
 from pipelines.assembly import Assembly
+from pipelines.captions.earlier_cues import earlier_cues
 from pipelines.channel import Stopped
 from pipelines.demux import Demuxer
-from pipelines.drm_usage import GpuClock
-from pipelines.earlier_cues import earlier_cues
 from pipelines.errors import Cancelled, LargerThanSource, LimitExceeded, OutOfMemory
-from pipelines.hardware import open_source, opened_gpu
-from pipelines.input import LocalFile
+from pipelines.hardware.drm_usage import GpuClock
+from pipelines.hardware.gpu import open_source, opened_gpu
 from pipelines.limits import Limits
-from pipelines.loudness_pass import is_measured, with_gains
+from pipelines.opening.input import LocalFile
 from pipelines.packaging.encryption import Cipher
 from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
 from pipelines.size_guard import check_projection
+from pipelines.sound.loudness_pass import is_measured, with_gains
 from pipelines.source import SourceInfo
 from pipelines.tracks import span_of
 

@@ -15,10 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from pipelines.receipt.spec import ReceiptSpec
-from pipelines.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Metadata, Model, Rung, SubtitleSpec
-from pipelines.spec_ladders import CmafLadder, DashLadder, HlsLadder, LadderOutput
-from pipelines.spec_outputs import (
+from pipelines.asked.ladders import CmafLadder, DashLadder, HlsLadder, LadderOutput
+from pipelines.asked.outputs import (
     AudioOutput,
     CopyOutput,
     FileOutput,
@@ -31,7 +29,7 @@ from pipelines.spec_outputs import (
     TsOutput,
     WebmOutput,
 )
-from pipelines.spec_pictures import (
+from pipelines.asked.pictures import (
     ContactSheetOutput,
     GifOutput,
     PictureOutput,
@@ -39,7 +37,9 @@ from pipelines.spec_pictures import (
     ThumbnailsOutput,
     WebpOutput,
 )
-from pipelines.webhook import Webhook
+from pipelines.asked.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Metadata, Model, Rung, SubtitleSpec
+from pipelines.asked.webhook import Webhook
+from pipelines.receipt.spec import ReceiptSpec
 
 __all__ = [
     "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CmafLadder", "ContactSheetOutput",

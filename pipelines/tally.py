@@ -7,21 +7,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from pipelines.captions.subtitles import Subtitles
 from pipelines.copy_track import CopyTrack
 from pipelines.covers import Cover
 from pipelines.encode import AudioEncoder, VideoEncoder
 from pipelines.filters import Normalise
-from pipelines.loudness import LoudnessMeter
 from pipelines.mux import Writer
 from pipelines.packaging.package import Package
 from pipelines.pictures.folder import PictureFolder
 from pipelines.pictures.worker import PictureWorker
 from pipelines.rendition import AudioRendition, CopyRendition, PictureRendition, Plan, RenditionPlan
 from pipelines.result import LoudnessResult, OutputResult, Progress, RenditionResult, Result, Warning
-from pipelines.sound_graph import AudioGraph
-from pipelines.subtitles import Subtitles
+from pipelines.sound.graph import AudioGraph
+from pipelines.sound.loudness import LoudnessMeter
 from pipelines.tracks import Span, TrackState
-from pipelines.video_worker import VideoWorker
+from pipelines.video.worker import VideoWorker
 
 Key = tuple[str, int]
 """An output's name and the position of a rendition in it."""

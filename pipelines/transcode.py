@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipelines.devices import Device, Verdict
-from pipelines.estimate import estimated
-from pipelines.input import LocalFile
+from pipelines.estimates.estimate import estimated
+from pipelines.estimates.work import Pace
+from pipelines.facts.survey import examine
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.packaging.encryption import Cipher
 from pipelines.plan import plan
 from pipelines.quality.check import check_quality
@@ -21,9 +23,7 @@ from pipelines.result import Progress, Result
 from pipelines.run import run
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob
-from pipelines.survey import examine
 from pipelines.verify import verify
-from pipelines.work import Pace
 
 
 def transcode(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipelines.devices import software_device
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.result import Progress, Result
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode

@@ -10,8 +10,8 @@ from typing import Any
 import av
 
 from pipelines.devices import software_device
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.result import Result
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode

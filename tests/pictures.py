@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from av.video.frame import VideoFrame
 
-from pipelines.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 from pipelines.devices import software_device
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rendition import VideoRendition
@@ -21,6 +20,7 @@ from pipelines.result import Result
 from pipelines.source import Colour, VideoInfo
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode
+from pipelines.video.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DEVICE = software_device(1)

@@ -17,8 +17,8 @@ from av.stream import Disposition
 from av.subtitles.subtitle import SubtitleSet
 from av.video.frame import PictureType, VideoFrame
 
-from pipelines.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 from pipelines.source import Colour
+from pipelines.video.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
 from tests.signals import Rate, Tone, moving_pictures, tone_samples
 
 ENCODERS = {

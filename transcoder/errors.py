@@ -35,8 +35,8 @@ ServiceError
     ├── AlreadyRunning    already_running            another service owns the data folder
     └── SandboxMissing    sandbox_missing            children can't be confined, and have to be
 
-What goes wrong with an input's URL is in `transcoder.fetch` and `transcoder.addresses`; with who calls, in
-`transcoder.auth.errors`.
+What goes wrong with an input's URL is in `transcoder.network.fetch` and `transcoder.network.addresses`; with who calls,
+in `transcoder.auth.errors`.
 """
 
 from __future__ import annotations

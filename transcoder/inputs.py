@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines.beside import images_of
 from pipelines.errors import DeadlineExceeded
+from pipelines.opening.beside import images_of
 from pipelines.spec import FileJob, Input
-from transcoder.addresses import Network, parse_url
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
-from transcoder.fetch import FetchedFile, fetch
+from transcoder.network.addresses import Network, parse_url
+from transcoder.network.fetch import FetchedFile, fetch
 from transcoder.settings import Settings
 from transcoder.storage import Storage
-from transcoder.uploads import UploadStore
+from transcoder.uploads.uploads import UploadStore
 
 
 class Fetch(Protocol):
-    """`transcoder.fetch.fetch`."""
+    """`transcoder.network.fetch.fetch`."""
 
     def __call__(
         self,

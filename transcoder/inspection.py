@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 from pipelines.devices import Device, Verdict
 from pipelines.errors import DeviceUnsuitable
+from pipelines.estimates.work import Pace
 from pipelines.limits import Limits
 from pipelines.rendition import Plan, Refusal
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
-from pipelines.work import Pace
+from transcoder.children.executor import Executor
+from transcoder.children.watch import ChildTask
 from transcoder.errors import NoDevice
-from transcoder.executor import Executor
 from transcoder.inputs import Inputs, more_payload
 from transcoder.storage import Storage
-from transcoder.watch import ChildTask
 
 AT_ONCE = 4
 

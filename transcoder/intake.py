@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipelines.asked.streams import StreamJob
 from pipelines.devices import Device
 from pipelines.errors import UnsupportedSpec
-from pipelines.placement import encodes_pictures
+from pipelines.planning.placement import encodes_pictures
 from pipelines.presets import Preset, resolve
 from pipelines.spec import FileJob
 from pipelines.stitch.cuts import spec_refusal
-from pipelines.stream_spec import StreamJob
-from transcoder.addresses import Network
 from transcoder.clock import utc_now
-from transcoder.costs import SlotCost, cost_of
-from transcoder.deadlines import Foretell, check_not_over, check_reachable
 from transcoder.errors import DeadlineImpossible
 from transcoder.ids import new_id
 from transcoder.inputs import Inputs
-from transcoder.preference import SpeedsOf, preference
-from transcoder.requirements import ANY, SOFTWARE, requirement, satisfied
+from transcoder.network.addresses import Network
+from transcoder.queueing.costs import SlotCost, cost_of
+from transcoder.queueing.deadlines import Foretell, check_not_over, check_reachable
+from transcoder.queueing.preference import SpeedsOf, preference
+from transcoder.queueing.requirements import ANY, SOFTWARE, requirement, satisfied
 from transcoder.settings import Settings
 from transcoder.streams.secrets import StreamSecrets, without_secrets
 from transcoder.submission import Idempotency, NewJob

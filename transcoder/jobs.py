@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.asked.streams import StreamJob
 from pipelines.live.stats import LiveStats, StreamState
 from pipelines.result import Progress, Warning
 from pipelines.spec import FileJob
-from pipelines.stream_spec import StreamJob
 
 
 class JobStatus(StrEnum):

@@ -10,25 +10,30 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from pipelines.asked.streams import StreamJob
 from pipelines.devices import Device
 from pipelines.presets import Preset, load_presets, resolve
 from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
-from pipelines.stream_spec import StreamJob
-from transcoder.attempts import runner_for
-from transcoder.backend import backend_for
+from transcoder.attempts.attempts import runner_for
+from transcoder.attempts.fallback import in_order
+from transcoder.attempts.retry import RetryPolicy
 from transcoder.batch import Batcher
+from transcoder.children.executor import Executor
+from transcoder.children.sandbox import SandboxPolicy
+from transcoder.children.supervise import Supervisor
 from transcoder.clock import utc_now
+from transcoder.cluster.backend import backend_for
 from transcoder.database import Database
 from transcoder.depot.choice import storage_for
-from transcoder.devices import Devices
 from transcoder.engine import DeviceState, Engine
 from transcoder.errors import ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
-from transcoder.executor import Executor
-from transcoder.fallback import in_order
-from transcoder.gpu_load import LoadMeter
+from transcoder.gpus.devices import Devices
+from transcoder.gpus.load import LoadMeter
+from transcoder.gpus.quarantine import DeviceGuard, GuardSettings
+from transcoder.gpus.speeds import SpeedBook
 from transcoder.health import Health
 from transcoder.inputs import inputs_for
 from transcoder.inspection import Inspector
@@ -36,25 +41,20 @@ from transcoder.intake import intake_for
 from transcoder.jobs import Job, JobStatus, Upload
 from transcoder.news import News
 from transcoder.observer import Observer, Unobserved
-from transcoder.partials import PartialStore
-from transcoder.preference import preference
 from transcoder.progress import ProgressBoard
-from transcoder.quarantine import DeviceGuard, GuardSettings
-from transcoder.queues import QueueSettings, QueueState, QueueStore
+from transcoder.queueing.preference import preference
+from transcoder.queueing.queues import QueueSettings, QueueState, QueueStore
 from transcoder.quotas import OpenUploads, quotas_for
-from transcoder.resumable import Resumable
-from transcoder.retry import RetryPolicy
-from transcoder.sandbox import SandboxPolicy
 from transcoder.settings import Settings
-from transcoder.sink import UploadSink
-from transcoder.speeds import SpeedBook
 from transcoder.storage import Storage
 from transcoder.store import JOBS_AT_ONCE, Added, Idempotency, JobStore, NewJob, Page
 from transcoder.streams.desk import desk_for
-from transcoder.supervise import Supervisor
 from transcoder.sweep import Sweeper
 from transcoder.thumbnails import Thumbnails
-from transcoder.uploads import UploadStore
+from transcoder.uploads.partials import PartialStore
+from transcoder.uploads.resumable import Resumable
+from transcoder.uploads.sink import UploadSink
+from transcoder.uploads.uploads import UploadStore
 from transcoder.webhooks.courier import courier_for
 from transcoder.webhooks.deliveries import DeliveryStore
 

@@ -15,11 +15,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Sec
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipelines.limits import Limits
-from transcoder.addresses import BlockedAddress, Network, TrustedHost, parse_literal, parse_url
 from transcoder.bucket_settings import BucketSettings
-from transcoder.costs import SlotCost
+from transcoder.children.sandbox import Mode, machine_memory_bytes
 from transcoder.logs import LogFormat, LogLevel
-from transcoder.sandbox import Mode, machine_memory_bytes
+from transcoder.network.addresses import BlockedAddress, Network, TrustedHost, parse_literal, parse_url
+from transcoder.queueing.costs import SlotCost
 from transcoder.split.modes import SplitMode
 from transcoder.webhooks.secret import is_secret
 

@@ -1,7 +1,7 @@
 """The data folder: uploads, scratch of running attempts, published outputs, logs.
 
 uploads/<id>                    one file each; <id>.part while it comes
-partial/<id>                    resumable uploads that are not whole yet (see `transcoder.resumable`)
+partial/<id>                    resumable uploads that are not whole yet (see `transcoder.uploads.resumable`)
 work/<job>/attempt-N/           scratch of an attempt: its input when fetched, and `out`; of node X in work/X/
 work/<job>/piece-K-attempt-N/   the same of piece K
 work/<id>/                      scratch of a probe
@@ -31,8 +31,8 @@ from transcoder.depot.folder import FolderDepot
 from transcoder.disk import Fsync, check_room, remove, remove_empty
 from transcoder.ids import new_id
 from transcoder.names import display_name
-from transcoder.sink import PART_SUFFIX, OnBytes, UploadSink, ignore
 from transcoder.split.shelf import Shelf
+from transcoder.uploads.sink import PART_SUFFIX, OnBytes, UploadSink, ignore
 
 READ_BYTES = 256 * 1024
 

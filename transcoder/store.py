@@ -17,13 +17,13 @@ from transcoder.database import Database
 from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
 from transcoder.ids import ID_PATTERN
 from transcoder.jobs import Attempt, Job, JobStatus
-from transcoder.named_uploads import named_by
 from transcoder.quotas import Quotas
 from transcoder.records import LISTED, attempts_at, attempts_of, job_from
 from transcoder.split import family
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import attempts, jobs, tasks
-from transcoder.uploads import EXPIRED_AT_ONCE, check_upload
+from transcoder.uploads.named import named_by
+from transcoder.uploads.uploads import EXPIRED_AT_ONCE, check_upload
 from transcoder.webhooks import outbox
 
 __all__ = ["Added", "Idempotency", "JobStore", "NewJob", "Page"]

@@ -10,19 +10,19 @@ from typing import Any
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipelines.asked.streams import StreamJob
 from pipelines.spec import FileJob
-from pipelines.stream_spec import StreamJob
 from transcoder.database import current_time
 from transcoder.errors import IdempotencyConflict, InputUploadNotFound, NoDevice, QueueFull, ServiceError, UnknownQueue
 from transcoder.jobs import Job, JobStatus
-from transcoder.named_uploads import save_named, uploads_beside
-from transcoder.queues import Queue, queued_counts, read_queues
+from transcoder.queueing.queues import Queue, queued_counts, read_queues
+from transcoder.queueing.requirements import SOFTWARE
 from transcoder.quotas import Quotas, queued_jobs
 from transcoder.records import job_from
-from transcoder.requirements import SOFTWARE
 from transcoder.stored_outputs import output_bytes
 from transcoder.streams.secrets import StreamSecrets, save_secrets
 from transcoder.tables import idempotency, jobs, tasks, uploads
+from transcoder.uploads.named import save_named, uploads_beside
 
 NO_DEADLINE = datetime(9000, 1, 1, tzinfo=UTC)
 """After all others."""

@@ -17,7 +17,7 @@ from transcoder.depot import Place
 from transcoder.errors import ServiceError
 from transcoder.storage import Storage
 from transcoder.store import JobStore
-from transcoder.uploads import EXPIRED_AT_ONCE, UploadStore
+from transcoder.uploads.uploads import EXPIRED_AT_ONCE, UploadStore
 
 SWEEP_SECONDS = 600.0
 STRAYS_EVERY_SECONDS = 6 * 3600.0

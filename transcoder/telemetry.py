@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipelines.live.stats import LiveStats
-from transcoder.gpu_load import Load
+from transcoder.gpus.load import Load
 from transcoder.jobs import Job, JobStatus
 from transcoder.stream_figures import StreamFigures
 

@@ -15,14 +15,14 @@ import aiofiles
 
 from pipelines.errors import PipelineError
 from pipelines.limits import Limits
+from transcoder.children.executor import Executor
+from transcoder.children.watch import ChildTask
 from transcoder.depot import Place
 from transcoder.depot.folder import FolderDepot
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, ThumbnailNotFound
-from transcoder.executor import Executor
 from transcoder.inputs import Inputs
 from transcoder.jobs import Job, OutputFile
 from transcoder.storage import Storage
-from transcoder.watch import ChildTask
 
 WIDTH, HEIGHT = 320, 180
 FILE_NAME = "thumbnail.jpg"

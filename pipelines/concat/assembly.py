@@ -18,22 +18,22 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.assembly import PACKET_CAPACITY, Assembly
-from pipelines.audio_worker import AudioTarget, AudioWorker
 from pipelines.channel import Channel, Stopped
 from pipelines.completeness import check_complete
 from pipelines.concat.values import TICK, Part, Reel
 from pipelines.demux import Demuxer
 from pipelines.errors import PipelineError
+from pipelines.facts.samples import SLOT_FORMATS
 from pipelines.graph import Origin
-from pipelines.input import open_input
 from pipelines.metadata import clipped_chapters
+from pipelines.opening.input import open_input
 from pipelines.pictures.folder import PictureFolder
 from pipelines.rendition import AudioRendition, VideoRendition
-from pipelines.samples import SLOT_FORMATS
-from pipelines.sound_finish import cut
+from pipelines.sound.finish import cut
+from pipelines.sound.worker import AudioTarget, AudioWorker
 from pipelines.timestamps import nearest, rescale
 from pipelines.tracks import Holes, Span, TrackState, span_of
-from pipelines.video_worker import VideoDecoder
+from pipelines.video.worker import VideoDecoder
 
 
 class JoiningAssembly(Assembly):

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from pipelines.choice import default_of, main_video
+from pipelines.asked.rungs import AudioSpec, Rung
 from pipelines.concat.values import Part
 from pipelines.devices import Device, Verdict
 from pipelines.errors import LimitExceeded, UnsupportedSpec
 from pipelines.filters import Deinterlace, Filter
 from pipelines.limits import Limits
-from pipelines.placement import ANY_CODEC
 from pipelines.plan import plan
-from pipelines.plan_output import check_dolby_vision
-from pipelines.plan_timing import plan_fields
+from pipelines.planning.choice import default_of, main_video
+from pipelines.planning.output import check_dolby_vision
+from pipelines.planning.placement import ANY_CODEC
+from pipelines.planning.timing import plan_fields
 from pipelines.rendition import AudioRendition, CopyRendition, Plan, VideoRendition
 from pipelines.result import Warning
-from pipelines.rungs import AudioSpec, Rung
 from pipelines.source import AudioInfo, Chapter, SourceInfo, VideoInfo
 from pipelines.spec import AudioOutput, CopyOutput, FileJob, Input, LadderOutput, Output
 

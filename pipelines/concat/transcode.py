@@ -12,9 +12,11 @@ from pipelines.concat.plan import check_sum, joined_source, plan_joined
 from pipelines.concat.values import Reel
 from pipelines.devices import Device, Verdict
 from pipelines.errors import PipelineError, UnsupportedSpec
-from pipelines.estimate import estimated
-from pipelines.input import LocalFile
+from pipelines.estimates.estimate import estimated
+from pipelines.estimates.work import Pace
+from pipelines.facts.survey import wants_bars
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.packaging.encryption import Cipher
 from pipelines.probe import probe
 from pipelines.rendition import Plan
@@ -23,9 +25,7 @@ from pipelines.result import Progress, Result
 from pipelines.run import run
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob
-from pipelines.survey import wants_bars
 from pipelines.verify import verify
-from pipelines.work import Pace
 
 
 def survey_joined(spec: FileJob, files: Sequence[LocalFile], limits: Limits) -> list[SourceInfo]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipelines.filters import Filter
-from pipelines.input import LocalFile
+from pipelines.opening.input import LocalFile
 from pipelines.source import Facts, Ratio, SourceInfo
 
 TICK = Fraction(1, 720_000)

@@ -12,7 +12,7 @@ from av.packet import Packet
 from pipelines.encode import AudioEncoder
 from pipelines.live.units import Piece, Track, Unit
 from pipelines.rendition import AudioRendition
-from pipelines.sound_graph import AudioGraph
+from pipelines.sound.graph import AudioGraph
 from pipelines.timestamps import nearest
 
 LONGEST_FILLED_SECONDS = Fraction(2)

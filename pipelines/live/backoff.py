@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pipelines.stream_spec import Reconnect
+from pipelines.asked.streams import Reconnect
 
 
 class Backoff:

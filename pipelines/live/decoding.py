@@ -17,7 +17,8 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.errors import LimitExceeded
-from pipelines.hardware_graph import is_on_gpu
+from pipelines.facts.pictures import AspectWatch
+from pipelines.hardware.graph import is_on_gpu
 from pipelines.limits import Limits
 from pipelines.live.audio_lane import AudioLane
 from pipelines.live.gpu import GpuWatch
@@ -25,7 +26,6 @@ from pipelines.live.homes import TICK
 from pipelines.live.snapshot import Snapshots
 from pipelines.live.video_lane import VideoLane
 from pipelines.live.worker import Worker
-from pipelines.picture_facts import AspectWatch
 from pipelines.timestamps import PresentationOrder, nearest
 from pipelines.tracks import is_packets_fault
 

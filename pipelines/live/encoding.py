@@ -13,8 +13,8 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.encode import VideoEncoder, encoder_time_base
-from pipelines.hardware import Gpu
-from pipelines.hardware_encode import HardwareEncoder, add_hardware_stream, encode_work
+from pipelines.hardware.encoding import HardwareEncoder, add_hardware_stream, encode_work
+from pipelines.hardware.gpu import Gpu
 from pipelines.live.homes import TICK, EncoderHome, same_parameters, video_track
 from pipelines.live.units import Track
 from pipelines.rendition import VideoRendition

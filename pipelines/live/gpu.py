@@ -10,10 +10,10 @@ import av
 from av.video.frame import VideoFrame
 
 from pipelines.graph import VideoGraph
-from pipelines.hardware import Gpu, decode_work, own_decoder
-from pipelines.hardware_decode import check_decoded
-from pipelines.hardware_errors import Work, is_said
-from pipelines.hardware_graph import HardwareGraph
+from pipelines.hardware.decoding import check_decoded
+from pipelines.hardware.errors import Work, is_said
+from pipelines.hardware.gpu import Gpu, decode_work, own_decoder
+from pipelines.hardware.graph import HardwareGraph
 from pipelines.live.homes import TICK
 from pipelines.rendition import DecodePlan, VideoRendition
 from pipelines.source import VideoInfo

@@ -12,7 +12,6 @@ import av
 from av.container import InputContainer
 
 from pipelines.errors import BadInput, LimitExceeded
-from pipelines.input import check_pixels, decoder_options
 from pipelines.limits import Limits
 from pipelines.live.link import (
     HOST,
@@ -26,6 +25,7 @@ from pipelines.live.link import (
     SourceStalled,
     TransportRefused,
 )
+from pipelines.opening.input import check_pixels, decoder_options
 
 _SNIFFED_BYTES = 4 * 188
 _ANALYSED_MICROSECONDS = 3_000_000

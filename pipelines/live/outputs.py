@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.asked.streams import LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
 from pipelines.live.link import Link
 from pipelines.live.packager import Packager
 from pipelines.live.planning import Feed
@@ -12,7 +13,6 @@ from pipelines.live.record import Recorder
 from pipelines.live.shelf import Wall
 from pipelines.live.sink import Queued
 from pipelines.live.snapshot import Snapshots
-from pipelines.stream_spec import LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
 
 
 def places(job: StreamJob) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from pipelines.asked.streams import PackagedOutput
 from pipelines.live.cutting import Cut, Cutter
 from pipelines.live.folder import write_whole
 from pipelines.live.journal import Journal
@@ -17,7 +18,6 @@ from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
 from pipelines.packaging.codecs import Shape, codec_string
 from pipelines.packaging.m3u8 import Alternative, MultivariantPlaylist, Variant
-from pipelines.stream_spec import PackagedOutput
 
 AUDIO_GROUP = "audio"
 RETENTION_SEGMENTS = 3

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol
 
-from pipelines.choice import main_video
-from pipelines.hardware import Gpu
+from pipelines.asked.streams import Slate
+from pipelines.hardware.gpu import Gpu
 from pipelines.limits import Limits
 from pipelines.live.audio_lane import AudioLane
 from pipelines.live.clock import OutputClock
@@ -24,8 +24,8 @@ from pipelines.live.sink import Queued
 from pipelines.live.slate import SlateShow
 from pipelines.live.units import Track
 from pipelines.live.video_lane import VideoLane
+from pipelines.planning.choice import main_video
 from pipelines.source import SourceInfo
-from pipelines.stream_spec import Slate
 from pipelines.timestamps import PresentationOrder
 
 DRAIN_SECONDS = 2.0

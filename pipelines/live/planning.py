@@ -9,17 +9,17 @@ from math import ceil
 from typing import Any, Literal, TypeVar
 
 from pipelines import encoders
-from pipelines.choice import main_video
+from pipelines.asked.rungs import AudioSpec, Rung
+from pipelines.asked.streams import CARRIED, LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
-from pipelines.placement import Site
-from pipelines.plan_audio import plan_audio
-from pipelines.plan_decode import check_encodes, plan_decoder
-from pipelines.plan_video import plan_video
+from pipelines.planning.audio import plan_audio
+from pipelines.planning.choice import main_video
+from pipelines.planning.decode import check_encodes, plan_decoder
+from pipelines.planning.placement import Site
+from pipelines.planning.video import plan_video
 from pipelines.rendition import AudioRendition, DecodePlan, OutputPlan, Plan, Refusal, VideoRendition
-from pipelines.rungs import AudioSpec, Rung
 from pipelines.source import AudioInfo, SourceInfo, VideoInfo
-from pipelines.stream_spec import CARRIED, LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
 
 R = TypeVar("R", VideoRendition, AudioRendition)
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import av
 
+from pipelines.asked.streams import PushOutput
 from pipelines.errors import PipelineError
 from pipelines.live.backoff import Backoff
 from pipelines.live.link import ByteWriter, Connection, Link
@@ -16,7 +17,6 @@ from pipelines.live.remux import Mux
 from pipelines.live.rtp import RtpMux, description
 from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
-from pipelines.stream_spec import PushOutput
 
 SEND_SECONDS = 10.0
 """How long a server may take nothing."""

@@ -13,18 +13,18 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Discard
 
-from pipelines.choice import main_video
-from pipelines.frame_rates import best_rate
-from pipelines.input import read_packets
+from pipelines.facts.frame_rates import best_rate
+from pipelines.facts.tracks import audio_info, is_picture, video_info
 from pipelines.limits import Limits
 from pipelines.live import adts
 from pipelines.live.clock import ConnectionClock, OutputClock
 from pipelines.live.link import ConnectFailed
 from pipelines.live.planning import main_audio
 from pipelines.live.units import Piece, Track, Unit
+from pipelines.opening.input import read_packets
+from pipelines.planning.choice import main_video
 from pipelines.source import AudioInfo, SourceInfo, VideoInfo
 from pipelines.timestamps import Warn
-from pipelines.track_facts import audio_info, is_picture, video_info
 
 FARTHEST_SECONDS = Fraction(10)
 """A presentation time farther than this from its decode time can't be meant."""

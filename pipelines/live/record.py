@@ -13,13 +13,13 @@ from typing import IO
 
 import av
 
+from pipelines.asked.streams import RecordOutput
 from pipelines.live.cutting import LAG_SECONDS
 from pipelines.live.folder import PART_PREFIX, free_bytes, remove
 from pipelines.live.remux import Mux
 from pipelines.live.shelf import Wall
 from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
-from pipelines.stream_spec import RecordOutput
 
 NAME = "%Y-%m-%dT%H-%M-%S.%f"
 FRAGMENTED = "+frag_keyframe+empty_moov+default_base_moof"

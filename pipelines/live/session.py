@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pipelines.choice import main_video
+from pipelines.asked.streams import StreamJob
 from pipelines.devices import Device, Verdict
 from pipelines.errors import DeviceError, LimitExceeded, OutputFailed, PipelineError, Stalled
-from pipelines.hardware import opened_gpu
+from pipelines.hardware.gpu import opened_gpu
 from pipelines.limits import Limits
 from pipelines.live.backoff import Backoff
 from pipelines.live.link import Bridge, Link, SourceLost
@@ -26,8 +26,8 @@ from pipelines.live.receiving import Arrivals, Reception, describe, in_words
 from pipelines.live.report import Reporter
 from pipelines.live.stats import LiveStats, StreamResult
 from pipelines.live.sustain import check_sustainable
+from pipelines.planning.choice import main_video
 from pipelines.source import SourceInfo
-from pipelines.stream_spec import StreamJob
 
 REPORT_SECONDS = 1.0
 SAVE_SECONDS = 5.0

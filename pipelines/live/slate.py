@@ -9,13 +9,13 @@ from fractions import Fraction
 
 from av.video.frame import VideoFrame
 
+from pipelines.asked.streams import Slate
 from pipelines.graph import Chain
-from pipelines.hardware_graph import is_on_gpu
+from pipelines.hardware.graph import is_on_gpu
 from pipelines.live.clock import OutputClock
 from pipelines.live.decoding import VideoDecoder
 from pipelines.live.homes import TICK
 from pipelines.source import VideoInfo
-from pipelines.stream_spec import Slate
 from pipelines.timestamps import nearest
 
 

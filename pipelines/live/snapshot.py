@@ -10,10 +10,10 @@ from typing import Any
 import av
 from av.video.frame import VideoFrame
 
+from pipelines.asked.streams import SnapshotOutput
 from pipelines.live.folder import write_whole
 from pipelines.live.sink import Standing
 from pipelines.live.worker import Worker
-from pipelines.stream_spec import SnapshotOutput
 
 _QUALITY_SCALE = 118
 """FFmpeg counts JPEG's quantisers in lambdas."""

@@ -9,8 +9,8 @@ from av.video.frame import VideoFrame
 
 from pipelines.errors import DeviceUnsuitable, PipelineError
 from pipelines.graph import Chain
-from pipelines.hardware import Gpu
-from pipelines.hardware_filters import surface_for, upload
+from pipelines.hardware.filters import surface_for, upload
+from pipelines.hardware.gpu import Gpu
 from pipelines.live.encoding import in_software, lane_encoder
 from pipelines.live.gpu import lane_graph
 from pipelines.live.homes import TICK, EncoderHome

@@ -11,7 +11,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from pipelines.graph import VideoGraph
-from pipelines.hardware_graph import HardwareGraph
+from pipelines.hardware.graph import HardwareGraph
 from pipelines.live.encoding import LaneEncoder
 from pipelines.live.homes import TICK
 from pipelines.live.units import Piece, Unit

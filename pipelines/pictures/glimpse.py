@@ -11,8 +11,8 @@ import av
 from pipelines.devices import software_device
 from pipelines.errors import NoFrames
 from pipelines.graph import VideoGraph
-from pipelines.input import LocalFile, open_input, read_packets
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, open_input, read_packets
 from pipelines.pictures.encoding import StillEncoder, rgb_of
 from pipelines.pictures.score import Greys, worth
 from pipelines.plan import plan

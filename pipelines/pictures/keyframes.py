@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from pipelines.asked.pictures import Decoding
+from pipelines.facts.samples import SLOT_FORMATS
 from pipelines.filters import Deinterlace, Filter
 from pipelines.pictures.layout import BestOf, Every, Middles, Picks
-from pipelines.samples import SLOT_FORMATS
 from pipelines.source import SourceInfo, VideoInfo
-from pipelines.spec_pictures import Decoding
 
 FEWEST_KEYFRAMES = 3
 """In each part, for the best of them to be chosen among keyframes alone."""

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import av
 
-from pipelines.input import LocalFile, open_input, read_packets
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, open_input, read_packets
 from pipelines.rendition import PictureRendition, Plan
 from pipelines.timestamps import microseconds
 from pipelines.tracks import Span

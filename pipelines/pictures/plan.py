@@ -6,8 +6,20 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from pipelines.choice import main_video
-from pipelines.conform import Canvas, conform
+from pipelines.asked.pictures import (
+    MAX_SHEET_PIXELS,
+    Best,
+    ContactSheetOutput,
+    Count,
+    GifOutput,
+    Interval,
+    PictureOutput,
+    PosterOutput,
+    Scenes,
+    ThumbnailsOutput,
+    WebpOutput,
+)
+from pipelines.asked.rungs import Rung
 from pipelines.errors import BadInput, LimitExceeded, UnsupportedSpec
 from pipelines.filters import Filter
 from pipelines.pictures.bounds import MAX_ANIMATION_PIXELS, check_count, expected_pictures
@@ -27,26 +39,14 @@ from pipelines.pictures.layout import (
     SheetLayout,
     Slots,
 )
-from pipelines.placement import Site
-from pipelines.plan_output import Notes
-from pipelines.plan_timing import plan_fields
-from pipelines.plan_video import picture_from
+from pipelines.planning.choice import main_video
+from pipelines.planning.conform import Canvas, conform
+from pipelines.planning.output import Notes
+from pipelines.planning.placement import Site
+from pipelines.planning.timing import plan_fields
+from pipelines.planning.video import picture_from
 from pipelines.rendition import OutputPlan, PictureRendition
-from pipelines.rungs import Rung
 from pipelines.source import SourceInfo, VideoInfo
-from pipelines.spec_pictures import (
-    MAX_SHEET_PIXELS,
-    Best,
-    ContactSheetOutput,
-    Count,
-    GifOutput,
-    Interval,
-    PictureOutput,
-    PosterOutput,
-    Scenes,
-    ThumbnailsOutput,
-    WebpOutput,
-)
 
 POSTER_CANDIDATES = 48
 BEST_CANDIDATES = 8

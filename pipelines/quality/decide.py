@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.devices import software_device
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.quality.findings import Findings
 from pipelines.quality.per_title import titled
 from pipelines.quality.rates import goals_of, needs_measuring, with_reasons

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from pipelines.choice import main_video
+from pipelines.asked.ladders import LADDER_VIDEO, Ladder
+from pipelines.asked.rungs import Rung
 from pipelines.encoders import DEFAULT_CRF
 from pipelines.ladder import EFFICIENCY, auto_rungs, paced
-from pipelines.plan_size import seen_by
+from pipelines.planning.choice import main_video
+from pipelines.planning.size import seen_by
 from pipelines.quality.findings import TitleRung
 from pipelines.quality.sampling import Bench, make_samples
 from pipelines.quality.spans import sample_spans
 from pipelines.quality.target import MakePlan, rendition_at
 from pipelines.rate_control import Crf
-from pipelines.rungs import Rung
 from pipelines.source import VideoInfo
 from pipelines.spec import FileJob
-from pipelines.spec_ladders import LADDER_VIDEO, Ladder
 
 HEADROOM = 1.5
 """Of a cap above the busiest sample at the codec's usual quality."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pipelines.asked.ladders import LADDER_VIDEO, Ladder
+from pipelines.asked.rungs import VIDEO_CODECS, Rung
 from pipelines.encoders import DEFAULT_CRF
 from pipelines.ladder import MAX_AUTO_RUNGS
 from pipelines.rate_control import Crf, RateControl, TargetQuality
 from pipelines.rendition import OutputPlan, VideoRendition
-from pipelines.rungs import VIDEO_CODECS, Rung
 from pipelines.spec import FileJob
-from pipelines.spec_ladders import LADDER_VIDEO, Ladder
 
 Place = tuple[str, int]
 """An output's name, and the rung's place in it."""

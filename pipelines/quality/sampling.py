@@ -10,8 +10,8 @@ from typing import Any
 
 from pipelines.assembly import Assembly
 from pipelines.containers import CONTAINERS
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.quality.spans import SampleSpan
 from pipelines.rendition import OutputPlan, Plan, VideoRendition
 from pipelines.result import Progress

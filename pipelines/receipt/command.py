@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from pipelines.filters import Filter, Resample, SoundFade, Tempo, ToneMap
 from pipelines.graph import VIDEO_STEPS
-from pipelines.hardware import uses_hardware
+from pipelines.hardware.gpu import uses_hardware
 from pipelines.packaging.layout import Packaging
 from pipelines.receipt.values import Command
 from pipelines.rendition import (
@@ -24,7 +24,7 @@ from pipelines.rendition import (
     RenditionPlan,
     VideoRendition,
 )
-from pipelines.sound_filters import timed_steps
+from pipelines.sound.filters import timed_steps
 from pipelines.source import SourceInfo
 from pipelines.steps import Fed, Step
 

@@ -13,12 +13,12 @@ from typing import Any
 import av
 from av.container import InputContainer
 
+from pipelines.asked.rungs import Rung
 from pipelines.filters import Deinterlace, InverseTelecine
-from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, open_input
 from pipelines.rate_control import Cbr, TargetQuality
 from pipelines.rendition import Plan, VideoRendition
-from pipelines.rungs import Rung
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, MkvOutput, MovOutput, Mp4Output
 from pipelines.timestamps import microseconds

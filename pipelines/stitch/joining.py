@@ -19,9 +19,9 @@ from pipelines.channel import Channel
 from pipelines.containers import CONTAINERS
 from pipelines.encode import VideoEncoder
 from pipelines.errors import PiecesDiffer
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.mux import Writer
+from pipelines.opening.input import LocalFile
 from pipelines.rendition import Plan, VideoRendition
 from pipelines.result import Result
 from pipelines.run import OnProgress, run

@@ -14,9 +14,9 @@ import av
 from av.packet import Packet
 
 from pipelines.assembly import Assembly
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.mux import Writer
+from pipelines.opening.input import LocalFile
 from pipelines.packaging.codecs import nal_units
 from pipelines.packaging.encryption import Cipher
 from pipelines.rendition import OutputPlan, Plan, VideoRendition
@@ -26,7 +26,7 @@ from pipelines.source import Facts, Ratio, SourceInfo
 from pipelines.stitch.packets import Head, put
 from pipelines.timestamps import microseconds
 from pipelines.tracks import Holes, Span
-from pipelines.video_worker import VideoWorker
+from pipelines.video.worker import VideoWorker
 
 FILE_NAME = "piece"
 BUFFER_BYTES = 1 << 20

@@ -10,8 +10,9 @@ from typing import Annotated
 from pydantic import Field
 
 from pipelines.devices import Device
-from pipelines.input import LocalFile
+from pipelines.facts.survey import examine
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch
@@ -22,7 +23,6 @@ from pipelines.spec import FileJob
 from pipelines.stitch.cuts import MAX_PIECES, find_cuts, plan_refusal
 from pipelines.stitch.joining import Piece, join
 from pipelines.stitch.piece import PieceResult, PieceSpec, pieces_of, run_piece
-from pipelines.survey import examine
 from pipelines.timestamps import microseconds
 from pipelines.verify import verify
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.devices import software_device
-from pipelines.hardware_encoders import HARDWARE_ENCODERS, SURFACES, encoder_options
-from pipelines.input import LocalFile
+from pipelines.hardware.encoders import HARDWARE_ENCODERS, SURFACES, encoder_options
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rate_control import Cqp, RateControl

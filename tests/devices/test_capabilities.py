@@ -9,12 +9,12 @@ import pytest
 import pytest_asyncio
 
 from pipelines.capabilities import checks
-from pipelines.checks import FILTERS, Check
 from pipelines.devices import Device
+from pipelines.trials.checks import FILTERS, Check
 from tests.softva.rig import Rig
-from transcoder.devices import Devices
+from transcoder.children.supervise import Supervisor
+from transcoder.gpus.devices import Devices
 from transcoder.settings import Settings
-from transcoder.supervise import Supervisor
 
 pytestmark = pytest.mark.vaapi
 
@@ -29,7 +29,7 @@ async def supervisor() -> AsyncGenerator[Supervisor, None]:
 
 def only(monkeypatch: pytest.MonkeyPatch, keep: Callable[[Check], bool]) -> None:
     """Leaves the other checks out, to save their time."""
-    monkeypatch.setattr("transcoder.devices.checks", lambda support: tuple(filter(keep, checks(support))))
+    monkeypatch.setattr("transcoder.gpus.devices.checks", lambda support: tuple(filter(keep, checks(support))))
 
 
 def is_small(check: Check, codecs: Sequence[str] = ("h264",)) -> bool:
@@ -123,7 +123,7 @@ async def test_a_driver_that_fails_in_encoding_still_decodes_and_filters(
 async def test_a_driver_that_hangs_costs_one_answer(
     rig: Rig, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transcoder.devices.CHECK_SECONDS", 3.0)
+    monkeypatch.setattr("transcoder.gpus.devices.CHECK_SECONDS", 3.0)
     only(monkeypatch, is_small)
     only_one(rig, SOFTVA_PROFILES="h264")
     rig.fail("renderD128", "hang:encode:1")

@@ -11,17 +11,17 @@ import pytest
 
 from pipelines.devices import software_device
 from pipelines.errors import Cancelled, DeviceFault
-from pipelines.input import LocalFile
+from pipelines.opening.input import LocalFile
 from pipelines.result import Result
 from tests.media import make_video
 from tests.pipelines.gpus import gpu
 from tests.softva.rig import Rig
+from transcoder.children.supervise import Supervisor
 from transcoder.cli.choices import Choices
 from transcoder.cli.gpu import Gpus
 from transcoder.cli.options import job_for
 from transcoder.cli.screen import Quiet
 from transcoder.settings import Settings
-from transcoder.supervise import Supervisor
 
 pytestmark = pytest.mark.vaapi
 

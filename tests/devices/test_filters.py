@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.filters import Denoise, Pad, Sharpen
-from pipelines.hardware_filters import hardware_names
+from pipelines.hardware.filters import hardware_names
 from pipelines.source import Colour
 from tests.devices.gpu_plans import SOFTWARE, made
 from tests.measure import decode_video, psnr

@@ -11,7 +11,8 @@ import av
 import numpy as np
 import pytest
 
-from pipelines import hardware, hardware_encoders
+from pipelines.hardware import encoders as hardware_encoders
+from pipelines.hardware import gpu as hardware
 from pipelines.rate_control import Cbr, Cqp, Crf, Icq, RateControl, Vbr
 from pipelines.source import Colour
 from tests.devices.gpu_plans import FULL, SOFTWARE, Places, go, made

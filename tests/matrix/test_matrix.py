@@ -18,8 +18,8 @@ import pytest
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 
-from pipelines.downmix import LAYOUTS, carrier, speakers
 from pipelines.encoders import LAYOUTS as CODEC_LAYOUTS
+from pipelines.sound.downmix import LAYOUTS, carrier, speakers
 from pipelines.spec import AUDIO_CODECS, VIDEO_CODECS
 from tests.jobs import transcoded
 from tests.matrix.pairs import Case, covering, every_pair, pairs_of

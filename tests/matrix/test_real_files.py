@@ -15,8 +15,8 @@ import av
 import pytest
 
 from pipelines.errors import BadInput
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from tests.jobs import run_job
 from tests.measure import assert_dts_rising, decode_audio, decode_video

@@ -7,9 +7,9 @@ from pathlib import Path
 import av
 import pytest
 
-from pipelines.canary import FRAMES, Canary, CanaryResult, _codecs, _make, fly
 from pipelines.errors import DeviceUnsuitable
 from pipelines.limits import Limits
+from pipelines.trials.canary import FRAMES, Canary, CanaryResult, _codecs, _make, fly
 from tests.pipelines.gpus import decodes, encodes, gpu
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pipelines.capabilities import Support, checks, measured, support, unmeasured, unopened
-from pipelines.checks import CheckResult, DecodeCheck, EncodeCheck, FilterCheck
-from pipelines.discovery import Found
+from pipelines.hardware.discovery import Found
 from pipelines.library_log import constraints, reason
+from pipelines.trials.checks import CheckResult, DecodeCheck, EncodeCheck, FilterCheck
 
 FOUND = Found(id="pci-0000:03:00.0", node="/dev/dri/renderD128", name="A GPU", pci_address="0000:03:00.0")
 DECODE = DecodeCheck(codec="hevc", bit_depth=10, pixel_format="yuv420p10le", software_encoder="libx265")

@@ -8,9 +8,9 @@ from typing import Any
 import av
 import pytest
 
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
 from pipelines.metadata import KEPT_TAGS, chapter_comments, kept_tags
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from pipelines.source import Chapter, SourceInfo
 from tests.jobs import SMALL, transcoded

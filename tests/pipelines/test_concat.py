@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from pipelines.concat.transcode import plan_files, transcode_joined
 from pipelines.errors import BadInput, LimitExceeded, UnsupportedSpec
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.result import Result
 from pipelines.spec import FileJob
 from pipelines.stitch.cuts import spec_refusal

@@ -12,8 +12,8 @@ import av
 import pytest
 
 from pipelines.devices import software_device
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.result import Progress

@@ -11,7 +11,7 @@ import pytest
 from av.packet import Packet
 from av.stream import Disposition
 
-import pipelines.samples
+import pipelines.facts.samples
 from pipelines.errors import BadInput, PipelineError, UnsupportedSpec
 from pipelines.result import Result
 from tests.jobs import SMALL, rest_slow, run_job, transcoded, warning_counts
@@ -118,7 +118,7 @@ def test_a_track_that_never_had_a_packet_is_left_out(
     tmp_path: Path, form: str, look: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if look == "at its start":
-        monkeypatch.setattr(pipelines.samples, "MAX_PACKETS", 20)
+        monkeypatch.setattr(pipelines.facts.samples, "MAX_PACKETS", 20)
     clip = make_video(tmp_path / "a.mp4", size=SIZE)
     source = remux(clip, tmp_path / f"in.{form}", empty=("audio",))
     for number, output in enumerate(OUTPUTS):

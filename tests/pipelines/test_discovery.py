@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.discovery import Found, discover, engines_told, find
-from pipelines.intel import _GPUS, VENDOR, identify
+from pipelines.hardware.discovery import Found, discover, engines_told, find
+from pipelines.hardware.intel import _GPUS, VENDOR, identify
 
 UHD_770, ARC_A380, ARC_B580 = 0x4680, 0x56A5, 0xE20B
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.estimate import estimate
-from pipelines.speeds import Speed, Speeds, effort_of, learned, same_effort
-from pipelines.work import Estimate, Pace
+from pipelines.estimates.estimate import estimate
+from pipelines.estimates.speeds import Speed, Speeds, effort_of, learned, same_effort
+from pipelines.estimates.work import Estimate, Pace
 from tests.pipelines.facts import audio, planned, source, video
 
 X264 = Speed(stage="encode", coder="libx264", effort="medium", pixels_per_second=50e6)

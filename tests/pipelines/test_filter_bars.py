@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
+from pipelines.facts.survey import examine
 from pipelines.filters import Crop
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.rendition import VideoRendition
-from pipelines.survey import examine
 from tests.media import make_video
 from tests.pictures import DEVICE, Array, fill, go, job, seen
 

@@ -14,8 +14,8 @@ from av.video.frame import VideoFrame
 
 from pipelines.errors import BadInput, LimitExceeded, UnsupportedSpec
 from pipelines.filters import Overlay
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.source import Colour
 from pipelines.transcode import transcode
 from tests.measure import decode_video

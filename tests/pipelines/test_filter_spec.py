@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipelines.filter_spec import MAX_FILTERS
-from pipelines.rungs import Rung
+from pipelines.asked.filters import MAX_FILTERS
+from pipelines.asked.rungs import Rung
+from pipelines.asked.stream_outputs import HlsOutput
 from pipelines.spec import FileJob
-from pipelines.stream_outputs import HlsOutput
 
 GOOD: list[dict[str, Any]] = [
     {"type": "crop", "width": 640, "height": 360},

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from pipelines.spec import FileJob
 from pipelines.stitch.cuts import spec_refusal

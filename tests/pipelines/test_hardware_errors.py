@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from pipelines.errors import DeviceError, DeviceFault, DeviceLost, DeviceOutOfMemory, DeviceUnsupported
-from pipelines.hardware_errors import is_said, listening, recognise
+from pipelines.hardware.errors import is_said, listening, recognise
 
 SAID: list[tuple[str, int, type[DeviceError]]] = [
     ("No usable encoding profile found.", errno.ENOSYS, DeviceUnsupported),

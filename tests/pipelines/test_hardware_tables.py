@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import Crop, Deinterlace, Flatten, Pad, Retag, Scale, ToneMap, Transpose
-from pipelines.hardware_encoders import (
+from pipelines.hardware.encoders import (
     API_OF,
     DRIVER_MODES,
     HARDWARE_ENCODERS,
@@ -18,7 +18,7 @@ from pipelines.hardware_encoders import (
     rate_options,
     speed_options,
 )
-from pipelines.hardware_filters import hardware_names, hardware_steps, needs_mastering_display
+from pipelines.hardware.filters import hardware_names, hardware_steps, needs_mastering_display
 from pipelines.rate_control import Cbr, Cqp, Crf, Icq, Vbr
 from pipelines.source import Colour
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.dolby_vision import declared, record
 from pipelines.errors import UnsupportedSpec
+from pipelines.facts.dolby_vision import declared, record
 from pipelines.source import DolbyVision
 from tests.jobs import SMALL, transcoded, warning_counts
 from tests.media import make_video

@@ -11,8 +11,8 @@ import pytest
 
 from pipelines.filters import ToneMap
 from pipelines.source import Colour, MasteringDisplay
-from pipelines.tone_curve import source_peak, tone_mapped
-from pipelines.tone_map import lookup_picture
+from pipelines.video.tone_curve import source_peak, tone_mapped
+from pipelines.video.tone_map import lookup_picture
 from tests.measure import decode_video
 from tests.media import make_video
 from tests.pictures import Array, made, patch_colours, plane_of, planned, shown, still, yuv_frame

@@ -18,8 +18,8 @@ import pytest
 from av.video.frame import VideoFrame
 
 from pipelines.errors import BadInput, LimitExceeded, Truncated
-from pipelines.input import LocalFile, open_input, read_packets
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, open_input, read_packets
 from tests.media import Tone, make_picture, make_video
 
 LIMITS = Limits()

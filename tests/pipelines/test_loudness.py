@@ -12,12 +12,12 @@ import pyloudnorm
 import pytest
 from pydantic import ValidationError
 
+from pipelines.asked.rungs import AudioSpec
+from pipelines.asked.streams import StreamJob
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import Loudness, Normalise
-from pipelines.loudness import LoudnessMeter, corrected
 from pipelines.result import LoudnessResult, Result
-from pipelines.rungs import AudioSpec
-from pipelines.stream_spec import StreamJob
+from pipelines.sound.loudness import LoudnessMeter, corrected
 from tests.jobs import SMALL, run_job, transcoded
 from tests.measure import DecodedAudio, decode_audio, tones
 from tests.media import Tone, make_audio, make_video

@@ -12,8 +12,8 @@ import pytest
 from av.video.frame import VideoFrame
 
 from pipelines.errors import NoFrames
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from tests.measure import decode_audio, decode_video, find_boxes, sample_entries
 from tests.media import make_audio, make_picture, make_video

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import DeviceUnsuitable, PipelineError, UnsupportedSpec
 from pipelines.filters import Deinterlace, Scale
-from pipelines.hardware_filters import hardware_names
+from pipelines.hardware.filters import hardware_names
 from pipelines.plan import plan
 from pipelines.rendition import DecodePlan, Plan, VideoRendition
 from pipelines.source import Colour, MasteringDisplay, SourceInfo

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 
 from pipelines.errors import BadInput, LimitExceeded, NoFrames
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from pipelines.source import (
     AudioInfo,

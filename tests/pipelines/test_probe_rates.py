@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import LimitExceeded
-from pipelines.frame_rates import MeasuredRate, best_rate, measure
-from pipelines.input import LocalFile, open_input
+from pipelines.facts.frame_rates import MeasuredRate, best_rate, measure
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile, open_input
 from pipelines.probe import probe
 from pipelines.source import SourceInfo
 from tests.measure import find_boxes

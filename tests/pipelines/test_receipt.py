@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from pipelines.receipt.command import equivalent, filter_text
 from pipelines.receipt.values import Receipt

@@ -14,8 +14,8 @@ import pytest
 from pipelines.devices import software_device
 from pipelines.encode import open_encoder
 from pipelines.errors import BadInput, Cancelled, DiskFull, EncoderRejected, NoFrames, PipelineError, Truncated
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.result import Progress, Result
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode

@@ -13,9 +13,9 @@ from pipelines.size_guard import check_projection, check_sizes, size_limit
 from pipelines.source import SourceInfo
 from tests.jobs import SMALL, run_job, transcoded
 from tests.media import make_video
+from transcoder.attempts.retry import Fail, RetryPolicy, decide
 from transcoder.clock import utc_now
 from transcoder.jobs import Attempt, ErrorInfo
-from transcoder.retry import Fail, RetryPolicy, decide
 
 LIMIT = SizeLimit(share=1.0, source_bytes=1000, max_bytes=1000)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import BadInput
-from pipelines.input import LocalFile, open_input
 from pipelines.limits import Limits
-from pipelines.signatures import Demuxer
-from pipelines.sniff import describe, identify, sniff
+from pipelines.opening.input import LocalFile, open_input
+from pipelines.opening.signatures import Demuxer
+from pipelines.opening.sniff import describe, identify, sniff
 from tests.media import Tone, make_audio, make_picture, make_video
 
 VIDEO = [

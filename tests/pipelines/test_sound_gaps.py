@@ -14,7 +14,7 @@ from av.audio.frame import AudioFrame
 
 from pipelines.filters import Resample
 from pipelines.rendition import AudioRendition
-from pipelines.sound_graph import SILENCE_SAMPLES, AudioGraph
+from pipelines.sound.graph import SILENCE_SAMPLES, AudioGraph
 from tests.jobs import SMALL, transcoded
 from tests.measure import assert_dts_rising, click_times, decode_audio, flash_times, tones
 from tests.media import Tone, make_audio, make_flash_click, make_video

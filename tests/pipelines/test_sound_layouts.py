@@ -9,10 +9,10 @@ import av
 import numpy as np
 import pytest
 
-from pipelines.downmix import FOLDS, LAYOUTS, matrix, speakers
 from pipelines.filters import Resample
 from pipelines.rendition import AudioRendition
-from pipelines.sound_graph import AudioGraph
+from pipelines.sound.downmix import FOLDS, LAYOUTS, matrix, speakers
+from pipelines.sound.graph import AudioGraph
 from tests.jobs import transcoded
 from tests.measure import DecodedAudio, decode_audio, tones
 from tests.media import Tone, make_audio

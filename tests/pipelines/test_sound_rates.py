@@ -8,8 +8,8 @@ import av
 import numpy as np
 import pytest
 
-from pipelines.audio_bitrates import usual_bitrate
 from pipelines.errors import UnsupportedSpec
+from pipelines.sound.bitrates import usual_bitrate
 from tests.jobs import transcoded
 from tests.measure import DecodedAudio, decode_audio
 from tests.media import make_audio

@@ -9,8 +9,8 @@ import av
 import pytest
 from av.stream import Disposition
 
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
 from pipelines.source import AudioInfo, SourceInfo
 from tests.jobs import SMALL, transcoded

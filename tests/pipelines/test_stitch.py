@@ -12,8 +12,8 @@ import pytest
 
 from pipelines.devices import software_device
 from pipelines.errors import OutputFailed, PiecesDiffer
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.spec import FileJob
 from pipelines.stitch.joining import Piece, decode_times
 from pipelines.stitch.packets import Head, packets, put

@@ -9,7 +9,7 @@ from typing import Any
 import av
 import pytest
 
-from pipelines.cues import Cue, Screen, for_webvtt, read_events
+from pipelines.captions.cues import Cue, Screen, for_webvtt, read_events
 from tests.captions import captions
 from tests.jobs import SMALL, run_job, transcoded, warning_counts
 from tests.media import Subtitles, make_video

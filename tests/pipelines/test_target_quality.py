@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from pipelines.asked.rungs import Rung
 from pipelines.devices import software_device
 from pipelines.errors import Cancelled, UnsupportedSpec
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
-from pipelines.placement import Site
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
-from pipelines.plan_video import plan_video
+from pipelines.planning.placement import Site
+from pipelines.planning.video import plan_video
 from pipelines.probe import probe
 from pipelines.quality import target
 from pipelines.quality.metrics import measure, paired, timed_frames
@@ -26,7 +27,6 @@ from pipelines.quality.spans import sample_spans
 from pipelines.rate_control import TargetQuality
 from pipelines.rendition import Plan, VideoRendition
 from pipelines.result import Progress, Result
-from pipelines.rungs import Rung
 from pipelines.source import VideoInfo
 from pipelines.spec import FileJob
 from pipelines.stitch.cuts import spec_refusal

@@ -16,8 +16,8 @@ from typing import Any
 import av
 
 from pipelines import errors
-from transcoder.child import Emit
-from transcoder.process import EVENTS_FD, limit_file_size
+from transcoder.children.child import Emit
+from transcoder.children.process import EVENTS_FD, limit_file_size
 
 Payload = dict[str, Any]
 

@@ -22,10 +22,10 @@ from pipelines.errors import BadInput, Cancelled, PipelineError
 from pipelines.result import OutputResult, Progress, Result
 from pipelines.source import SourceInfo
 from transcoder.app import create_app
-from transcoder.sandbox import Layers
+from transcoder.children.sandbox import Layers
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.service import Service
 from transcoder.settings import Settings
-from transcoder.watch import ChildEvent, ChildTask
 
 BODY = bytes(range(256)) * 64
 SPEC = {"outputs": [{"type": "mp4"}], "metadata": {"title": "ü"}}

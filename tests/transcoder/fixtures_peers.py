@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 
-from transcoder.fetch import FetchedFile, fetch
+from transcoder.network.fetch import FetchedFile, fetch
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str], Awaitable[None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from transcoder import landlock, seccomp
+from transcoder.children import landlock, seccomp
 
 
 def _refuse() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from transcoder.supervise import ChildEvent, ChildTask, Supervisor
+from transcoder.children.supervise import ChildEvent, ChildTask, Supervisor
 
 FOLDER = Path(__file__).parent
 

@@ -11,13 +11,13 @@ from itertools import count
 
 from pipelines.devices import Device
 from pipelines.spec import FileJob
-from transcoder.admission import Claim, FreeSlots, Rules, claim
+from transcoder.attempts.retry import RetryPolicy
+from transcoder.attempts.settlement import Completed, Ticket, settle
 from transcoder.clock import utc_now
 from transcoder.database import Database
 from transcoder.ids import new_id
-from transcoder.queues import QueueSettings, QueueStore
-from transcoder.retry import RetryPolicy
-from transcoder.settlement import Completed, Ticket, settle
+from transcoder.queueing.admission import Claim, FreeSlots, Rules, claim
+from transcoder.queueing.queues import QueueSettings, QueueStore
 from transcoder.store import JobStore
 from transcoder.submission import Added, NewJob
 

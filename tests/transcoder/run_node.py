@@ -20,9 +20,9 @@ import uvicorn
 from pipelines.errors import Cancelled, Crashed
 from tests.transcoder.stubs import CONTENT, StubExecutor, result_of, software
 from transcoder.app import create_app
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.service import Service
 from transcoder.settings import Settings
-from transcoder.watch import ChildEvent, ChildTask
 
 
 class ShellExecutor(StubExecutor):

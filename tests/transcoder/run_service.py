@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pipelines.devices import software_device
 from tests.transcoder.stubs import StubExecutor, software
+from transcoder.children.watch import ChildTask
 from transcoder.service import Service
 from transcoder.settings import Settings
-from transcoder.watch import ChildTask
 
 
 class SlowExecutor(StubExecutor):

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from transcoder.child import Emit
-from transcoder.process import EVENTS_FD
+from transcoder.children.child import Emit
+from transcoder.children.process import EVENTS_FD
 
 Payload = dict[str, Any]
 

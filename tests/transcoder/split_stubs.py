@@ -15,9 +15,9 @@ from pipelines.stitch.packets import Head, put
 from pipelines.stitch.piece import PieceResult, PieceSpec, Seen, pieces_of
 from pipelines.stitch.tasks import Cutting
 from tests.transcoder.stubs import StubExecutor, give_upload, job_for, result_of, settings_for, software
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.jobs import Job
 from transcoder.service import Service
-from transcoder.watch import ChildEvent, ChildTask
 
 DATA = b"picture"
 PIECES = 4

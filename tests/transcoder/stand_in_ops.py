@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.transcoder import sandbox_ops
-from transcoder import operations
-from transcoder.child import Emit
-from transcoder.process import EVENTS_FD
+from transcoder.children import operations
+from transcoder.children.child import Emit
+from transcoder.children.process import EVENTS_FD
 
 Payload = dict[str, Any]
 

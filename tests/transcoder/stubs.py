@@ -14,12 +14,12 @@ from pipelines.devices import Device, software_device
 from pipelines.errors import Cancelled, PipelineError
 from pipelines.result import Progress
 from pipelines.spec import FileJob
+from transcoder.children.sandbox import Layers
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.jobs import Job, Upload
-from transcoder.sandbox import Layers
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.storage import Storage
-from transcoder.watch import ChildEvent, ChildTask
 
 CONTENT = b"finished"
 PLAN = {"device": "software"}

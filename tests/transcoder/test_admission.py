@@ -13,13 +13,13 @@ from sqlalchemy import text, update
 
 from pipelines.devices import Device
 from pipelines.spec import DevicePolicy, FileJob
-from transcoder.admission import Claim, FreeSlots, claim, next_available, requirement
+from transcoder.attempts.retry import MAX_BACKOFF_SECONDS
 from transcoder.clock import utc_now
 from transcoder.database import Database
 from transcoder.errors import NoDevice
 from transcoder.ids import new_id
 from transcoder.jobs import JobStatus
-from transcoder.retry import MAX_BACKOFF_SECONDS
+from transcoder.queueing.admission import Claim, FreeSlots, claim, next_available, requirement
 from transcoder.store import JobStore, NewJob
 from transcoder.tables import tasks
 

@@ -16,9 +16,9 @@ from pipelines import capabilities
 from pipelines.capabilities import Support
 from tests.transcoder import fixtures_api
 from tests.transcoder.fixtures_api import Api, ScriptedExecutor, problem, serving_api
-from transcoder import devices as devices_module
+from transcoder.children.watch import ChildTask
 from transcoder.cli import app
-from transcoder.watch import ChildTask
+from transcoder.gpus import devices as devices_module
 
 
 class Driver(ScriptedExecutor):

@@ -16,12 +16,12 @@ from sqlalchemy.exc import OperationalError
 from pipelines.errors import BadInput, Crashed, DeviceLost
 from tests.transcoder.slow_server import slow_server
 from tests.transcoder.stubs import CONTENT, PLAN, StubExecutor, ended, give_upload, job_for, running_service
-from transcoder import attempts, settlement
+from transcoder.attempts import attempts, settlement
+from transcoder.attempts.retry import RetryPolicy
+from transcoder.attempts.settlement import Completed, Ticket
 from transcoder.clock import utc_now
 from transcoder.jobs import Job, JobStatus
-from transcoder.retry import RetryPolicy
 from transcoder.service import Service
-from transcoder.settlement import Completed, Ticket
 
 
 def traces(service: Service, job_id: str) -> list[str]:

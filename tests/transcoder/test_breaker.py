@@ -8,7 +8,7 @@ import pytest
 
 from tests.pipelines.facts import source, video
 from tests.pipelines.test_plan_hardware import job, planned
-from transcoder.breaker import Breaker, Circuit, circuits_in, circuits_of
+from transcoder.gpus.breaker import Breaker, Circuit, circuits_in, circuits_of
 from transcoder.jobs import Attempt, ErrorInfo
 
 ENCODE = Circuit("pci-a", "encode", "h264")

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from pipelines.errors import PipelineError
 from tests.transcoder.bucket_peer import Bucket, gate_to
 from tests.transcoder.stubs import CONTENT, StubExecutor, ended, give_upload, job_for, running_service
+from transcoder.children.watch import ChildTask
 from transcoder.depot import Place
 from transcoder.errors import StorageDamaged, StorageRefused, StorageUnavailable
 from transcoder.jobs import JobStatus
 from transcoder.service import Service
 from transcoder.settings import Settings
-from transcoder.watch import ChildTask
 
 
 def files(folder: Path) -> list[str]:

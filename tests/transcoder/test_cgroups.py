@@ -9,9 +9,9 @@ import pytest
 
 from pipelines.errors import OutOfMemory
 from tests.transcoder.processes import FOLDER
-from transcoder.cgroups import PREFIX, find_groups
-from transcoder.sandbox import SandboxPolicy
-from transcoder.supervise import ChildTask, Supervisor
+from transcoder.children.cgroups import PREFIX, find_groups
+from transcoder.children.sandbox import SandboxPolicy
+from transcoder.children.supervise import ChildTask, Supervisor
 
 
 def task(do: str, size: int) -> ChildTask:

@@ -10,12 +10,12 @@ from pipelines.errors import DeviceUnsuitable
 from pipelines.spec import DevicePolicy, FileJob
 from tests.pipelines.facts import SOFTWARE, source
 from tests.pipelines.gpus import gpu
+from transcoder.children.supervise import Supervisor
 from transcoder.cli.failures import CommandError
 from transcoder.cli.gpu import Gpus, wants_gpu
 from transcoder.cli.options import device_policy
 from transcoder.cli.screen import Quiet
 from transcoder.settings import Settings
-from transcoder.supervise import Supervisor
 
 
 def machine(*devices: object) -> Gpus:

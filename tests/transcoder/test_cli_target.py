@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from pipelines import rungs
+from pipelines.asked import rungs
 from pipelines.errors import UnsupportedSpec
 from pipelines.presets import Preset, load_presets
 from pipelines.rate_control import Crf, Vbr

@@ -27,11 +27,11 @@ from pipelines.spec import FileJob
 from tests.pipelines.facts import SOFTWARE, source
 from tests.pipelines.gpus import gpu
 from tests.transcoder.stubs import ended, give_upload, job_for, result_of, settings_for
+from transcoder.children.sandbox import Layers
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.engine import DeviceState
 from transcoder.jobs import Job, JobStatus
-from transcoder.sandbox import Layers
 from transcoder.service import Service
-from transcoder.watch import ChildEvent, ChildTask
 
 A, B = gpu(id="pci-a", path="/dev/dri/renderD128"), gpu(id="pci-b", path="/dev/dri/renderD129")
 Fault = Callable[[Plan], PipelineError | None]

@@ -16,11 +16,11 @@ from pipelines.capabilities import Support
 from pipelines.devices import Device
 from pipelines.errors import Crashed, DeadlineExceeded, PipelineError
 from tests.transcoder.stubs import software
-from transcoder import devices as devices_module
-from transcoder.devices import Devices, default_slots
+from transcoder.children.watch import ChildTask
 from transcoder.errors import Conflict, DeviceNotFound
+from transcoder.gpus import devices as devices_module
+from transcoder.gpus.devices import Devices, default_slots
 from transcoder.settings import Settings
-from transcoder.watch import ChildTask
 
 DRIVER = "Intel iHD driver - 26.3.5"
 
@@ -134,7 +134,7 @@ async def test_another_driver_is_measured_anew(make: Callable[..., Devices]) -> 
 
 async def test_other_libraries_measure_anew(make: Callable[..., Devices], monkeypatch: pytest.MonkeyPatch) -> None:
     await started(make(Driver()))
-    monkeypatch.setattr("transcoder.device_cache.build", lambda: "another FFmpeg")
+    monkeypatch.setattr("transcoder.gpus.cache.build", lambda: "another FFmpeg")
     driver = Driver()
     await started(make(driver))
     assert driver.tried > 0

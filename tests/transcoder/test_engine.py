@@ -13,12 +13,12 @@ from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
-from transcoder.admission import Claim
+from transcoder.children.watch import ChildTask
 from transcoder.engine import local
 from transcoder.errors import DeviceNotFound
 from transcoder.jobs import JobStatus
+from transcoder.queueing.admission import Claim
 from transcoder.tables import jobs
-from transcoder.watch import ChildTask
 
 
 async def test_slots_hold_while_fifty_submit_and_slots_change(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.spec import DevicePolicy
-from transcoder.fallback import (
+from transcoder.attempts.fallback import (
     MAX_STEPS,
     ON_GPU,
     NoStep,
@@ -21,8 +21,8 @@ from transcoder.fallback import (
     reason_for,
     verdicts,
 )
+from transcoder.attempts.retry import Fail, Retry, RetryPolicy, decide
 from transcoder.jobs import Attempt, ErrorInfo
-from transcoder.retry import Fail, Retry, RetryPolicy, decide
 
 A, B, CPU = Place("pci-a", True, True), Place("pci-b", True, True), Place("software", False, True)
 AUTO = DevicePolicy()

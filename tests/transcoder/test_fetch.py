@@ -11,8 +11,8 @@ import trustme
 
 from tests.transcoder.fixtures_peers import get, says, serving
 from tests.transcoder.test_fetch_addresses import HOSTILE
-from transcoder.addresses import Address, BlockedAddress
-from transcoder.fetch import FetchedFile, FetchFailed
+from transcoder.network.addresses import Address, BlockedAddress
+from transcoder.network.fetch import FetchedFile, FetchFailed
 
 
 async def test_body_is_written_whole_and_named(tmp_path: Path) -> None:

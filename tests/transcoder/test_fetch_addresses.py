@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from transcoder.addresses import (
+from transcoder.network.addresses import (
     Address,
     BlockedAddress,
     DnsTimeout,

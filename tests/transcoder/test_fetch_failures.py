@@ -10,8 +10,8 @@ import pytest
 
 from pipelines.errors import DeadlineExceeded, LimitExceeded, PipelineError, Stalled
 from tests.transcoder.fixtures_peers import Answer, get, says, serving
-from transcoder.addresses import Address
-from transcoder.fetch import FetchFailed
+from transcoder.network.addresses import Address
+from transcoder.network.fetch import FetchFailed
 
 
 @pytest.mark.parametrize(("status", "retryable"), [(404, False), (403, False), (503, True), (429, True), (206, False)])

@@ -20,8 +20,8 @@ from pipelines.errors import PipelineError
 from pipelines.limits import Limits
 from pipelines.spec import FileJob
 from tests.transcoder.mutants import MAKE, mutants
-from transcoder.sandbox import SandboxPolicy
-from transcoder.supervise import ChildTask, Supervisor
+from transcoder.children.sandbox import SandboxPolicy
+from transcoder.children.supervise import ChildTask, Supervisor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 
 from pipelines.spec import FileJob
 from tests.transcoder.fixtures_api import ScriptedExecutor
-from transcoder.addresses import BlockedAddress, is_allowed, parse_literal, parse_url
 from transcoder.api.tus import InvalidHeader, name_in
 from transcoder.app import create_app
+from transcoder.network.addresses import BlockedAddress, is_allowed, parse_literal, parse_url
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.webhooks.send import check_url

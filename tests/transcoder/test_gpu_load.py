@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.devices import Device
-from pipelines.drm_usage import Busy, parse_fdinfo
+from pipelines.hardware.drm_usage import Busy, parse_fdinfo
 from transcoder.engine import DeviceState
-from transcoder.gpu_load import Load, LoadMeter
+from transcoder.gpus.load import Load, LoadMeter
 from transcoder.telemetry import Telemetry
 
 SECOND_NS = 1_000_000_000

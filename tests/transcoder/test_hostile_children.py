@@ -17,11 +17,11 @@ import pytest_asyncio
 from pipelines.spec import FileJob
 from tests.media import make_audio, make_video
 from tests.transcoder.stubs import ended, give_upload, settings_for, software
+from transcoder.children.sandbox import SandboxPolicy
+from transcoder.children.supervise import Supervisor
 from transcoder.jobs import Job, JobStatus
-from transcoder.sandbox import SandboxPolicy
 from transcoder.service import Service
 from transcoder.storage import Storage
-from transcoder.supervise import Supervisor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

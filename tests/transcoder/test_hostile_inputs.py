@@ -14,7 +14,7 @@ import pytest
 from tests import hostile_media as media
 from tests.media import Tone, make_audio, make_video
 from tests.transcoder.hostile import MP4, Target, canary, target, was_reached
-from transcoder import landlock, seccomp
+from transcoder.children import landlock, seccomp
 from transcoder.settings import Settings
 
 PLAYLISTS = tuple(media.playlists(1, Path("/x")))

@@ -13,7 +13,7 @@ from structlog.contextvars import bound_contextvars
 
 from tests.transcoder.fixtures_api import Api
 from transcoder import logs
-from transcoder.repeats import SHOWN, Repeats
+from transcoder.children.repeats import SHOWN, Repeats
 
 
 @pytest.fixture

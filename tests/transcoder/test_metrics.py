@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipelines.spec import FileJob
 from tests.transcoder.fixtures_api import Api
 from transcoder.clock import utc_now
-from transcoder.gpu_load import Load
+from transcoder.gpus.load import Load
 from transcoder.jobs import Attempt, ErrorInfo, Job, JobStatus
 from transcoder.telemetry import Telemetry
 

@@ -16,7 +16,7 @@ from transcoder.errors import Conflict, InputUploadNotFound
 from transcoder.ids import new_id
 from transcoder.jobs import JobStatus, Upload
 from transcoder.store import Added, JobStore, NewJob
-from transcoder.uploads import UploadStore
+from transcoder.uploads.uploads import UploadStore
 
 
 @pytest.fixture

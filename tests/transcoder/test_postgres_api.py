@@ -82,7 +82,7 @@ async def test_a_service_alone_is_one_node_that_can_be_drained(api: Api) -> None
 async def test_a_node_s_name_is_used_once_in_a_folder(
     tmp_path: Path, cluster_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transcoder.sites.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("transcoder.cluster.sites.LOCK_SECONDS", 0.1)
     async with running_service(tmp_path, database_url=cluster_url, node="one"):
         with pytest.raises(AlreadyRunning):
             async with running_service(tmp_path, database_url=cluster_url, node="one"):

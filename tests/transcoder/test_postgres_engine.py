@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import text
 
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
+from transcoder.children.watch import ChildTask
 from transcoder.database import Database
 from transcoder.jobs import JobStatus
-from transcoder.queues import QueueSettings
-from transcoder.watch import ChildTask
+from transcoder.queueing.queues import QueueSettings
 
 
 async def test_migrations_make_the_same_tables_and_run_again_without_harm(cluster_url: str) -> None:

@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from tests.transcoder.node_processes import node_process
 from tests.transcoder.postgres import missing, running_postgres
 from tests.transcoder.stubs import CONTENT, StubExecutor, give_upload, job_for, running_service
+from transcoder.cluster.leases import Leases
 from transcoder.jobs import Job, JobStatus
-from transcoder.leases import Leases
 from transcoder.service import Service
 
 LEASE_SECONDS = 3.0

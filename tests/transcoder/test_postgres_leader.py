@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from transcoder import leader
+from transcoder.cluster import leader
 from transcoder.database import Database
 
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from pipelines.devices import Capability, Device
+from pipelines.estimates.speeds import Speed, Speeds
+from pipelines.estimates.work import Estimate
 from pipelines.spec import FileJob
-from pipelines.speeds import Speed, Speeds
-from pipelines.work import Estimate
 from tests.transcoder.queue_sim import CPU, add, job_in, make_queues
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
-from transcoder import deadlines
-from transcoder.admission import FreeSlots, claim
 from transcoder.clock import utc_now
 from transcoder.database import Database
-from transcoder.deadlines import check_reachable
 from transcoder.errors import DeadlineImpossible, NoDevice
-from transcoder.preference import preference
-from transcoder.queues import QueueSettings
+from transcoder.queueing import deadlines
+from transcoder.queueing.admission import FreeSlots, claim
+from transcoder.queueing.deadlines import check_reachable
+from transcoder.queueing.preference import preference
+from transcoder.queueing.queues import QueueSettings
 
 GPU = Device(
     id="gpu0",

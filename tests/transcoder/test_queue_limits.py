@@ -13,13 +13,13 @@ import pytest
 
 from tests.transcoder.queue_sim import CPU, GPU, add, job_in, make_queues
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
-from transcoder.admission import Claim, FreeSlots, Rules, claim, next_available
 from transcoder.clock import utc_now
-from transcoder.costs import cost_of
 from transcoder.database import Database
 from transcoder.errors import Conflict, DeadlineImpossible, QueueFull, UnknownQueue
 from transcoder.jobs import JobStatus
-from transcoder.queues import QueueSettings, QueueStore
+from transcoder.queueing.admission import Claim, FreeSlots, Rules, claim, next_available
+from transcoder.queueing.costs import cost_of
+from transcoder.queueing.queues import QueueSettings, QueueStore
 from transcoder.store import JobStore
 
 

@@ -9,10 +9,10 @@ from alembic import command
 from sqlalchemy import Connection, text
 
 from tests.transcoder.queue_sim import CPU
-from transcoder.admission import FreeSlots, claim
 from transcoder.clock import utc_now
 from transcoder.database import Database, migrations_config
-from transcoder.queues import QueueStore
+from transcoder.queueing.admission import FreeSlots, claim
+from transcoder.queueing.queues import QueueStore
 from transcoder.store import JobStore
 
 SPEC = '{"kind": "file", "input": {"path": "/a.mp4"}, "outputs": [{"type": "mp4"}], "queue": "films", "metadata": {}}'

@@ -11,10 +11,10 @@ import pytest
 
 from tests.transcoder.queue_sim import CPU, Simulation, add, job_in, make_queues
 from tests.transcoder.stubs import StubExecutor, give_upload, job_for, running_service
+from transcoder.children.watch import ChildTask
 from transcoder.database import Database
 from transcoder.jobs import JobStatus
-from transcoder.queues import QueueSettings
-from transcoder.watch import ChildTask
+from transcoder.queueing.queues import QueueSettings
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.drm_usage import GpuClock
-from pipelines.input import LocalFile
+from pipelines.hardware.drm_usage import GpuClock
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.receipt.values import Receipt
 from pipelines.rendition import Plan
 from pipelines.spec import FileJob
@@ -21,11 +21,11 @@ from tests.transcoder.fixtures_api import Api, problem
 from tests.transcoder.stubs import ended, give_upload, settings_for
 from tests.transcoder.test_cli_run import transcoder
 from tests.transcoder.test_gpu_load import I915, XE, Proc
-from transcoder.admission import Claim
 from transcoder.clock import utc_now
 from transcoder.errors import JobNotFound, ReceiptNotFound
 from transcoder.inputs import LocalInput
 from transcoder.jobs import Attempt, ErrorInfo
+from transcoder.queueing.admission import Claim
 from transcoder.receipts.notes import Notes
 from transcoder.receipts.store import read_receipt
 from transcoder.service import Service

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcoder.jobs import Attempt, ErrorInfo
-from transcoder.retry import (
+from transcoder.attempts.retry import (
     KILLS_TO_POISON,
     LOSSES_TO_POISON,
     LOST,
@@ -20,6 +19,7 @@ from transcoder.retry import (
     RetryPolicy,
     decide,
 )
+from transcoder.jobs import Attempt, ErrorInfo
 
 POLICY = RetryPolicy(max_attempts=3, backoff_seconds=2.0)
 BAD_INPUT = ErrorInfo(code="bad_input", message="not media")

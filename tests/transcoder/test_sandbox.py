@@ -15,10 +15,10 @@ import pytest
 from pipelines.errors import Crashed, OutOfMemory, PipelineError
 from tests.transcoder.processes import FOLDER
 from tests.transcoder.sandbox_ops import TRIES
-from transcoder import landlock, sandbox, seccomp
+from transcoder.children import landlock, sandbox, seccomp
+from transcoder.children.sandbox import Layers, Mode, SandboxPolicy
+from transcoder.children.supervise import ChildTask, Supervisor
 from transcoder.errors import SandboxMissing
-from transcoder.sandbox import Layers, Mode, SandboxPolicy
-from transcoder.supervise import ChildTask, Supervisor
 
 MEMORY_BYTES = 2 << 30
 DENIED, FORBIDDEN = "EACCES", "EPERM"

@@ -253,7 +253,7 @@ async def test_what_happens_is_measured(tmp_path: Path) -> None:
 
 
 async def test_two_services_never_share_a_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transcoder.sites.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("transcoder.cluster.sites.LOCK_SECONDS", 0.1)
     async with running_service(tmp_path) as service:
         assert (await service.healthy()).ready
         with pytest.raises(AlreadyRunning):

@@ -28,7 +28,7 @@ from pathlib import Path
 import uvicorn
 from tests.transcoder.fixtures_api import ScriptedExecutor
 from transcoder.app import create_app
-from transcoder.connections import GuardedProtocol
+from transcoder.network.connections import GuardedProtocol
 from transcoder.service import Service
 from transcoder.settings import Settings
 

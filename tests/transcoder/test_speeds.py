@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from pipelines.devices import Device, software_device
-from pipelines.estimate import estimated
+from pipelines.estimates.estimate import estimated
+from pipelines.estimates.speeds import Speed
+from pipelines.estimates.work import Pace
 from pipelines.rendition import Plan
 from pipelines.result import OutputResult, Result
-from pipelines.speed_trial import SOFTWARE_TRIALS, run_trial
-from pipelines.speeds import Speed
-from pipelines.work import Pace
+from pipelines.trials.speed import SOFTWARE_TRIALS, run_trial
 from tests.pipelines.facts import planned, source
 from transcoder.database import Database
 from transcoder.engine import DeviceState
-from transcoder.speeds import SpeedBook, cpu_beside
+from transcoder.gpus.speeds import SpeedBook, cpu_beside
 
 TRIED = (
     Speed(stage="encode", coder="libx264", effort="medium", pixels_per_second=10e6),

@@ -21,10 +21,10 @@ from tests.transcoder.split_stubs import (
     submit_split,
 )
 from tests.transcoder.stubs import CONTENT, ended, give_upload, job_for
+from transcoder.children.watch import ChildTask
 from transcoder.jobs import Job, JobStatus
 from transcoder.service import Service
 from transcoder.split.values import Share, combined
-from transcoder.watch import ChildTask
 
 ALL_MADE: dict[int, list[str]] = {number: ["completed"] for number in range(1, PIECES + 1)}
 

@@ -19,10 +19,10 @@ from transcoder.database import Database
 from transcoder.errors import Conflict, IdempotencyConflict, InputUploadNotFound, InvalidCursor, JobNotFound
 from transcoder.ids import ID_PATTERN, new_id
 from transcoder.jobs import JobStatus, Upload
-from transcoder.queues import QueueSettings, QueueStore
+from transcoder.queueing.queues import QueueSettings, QueueStore
 from transcoder.store import Added, Idempotency, JobStore, NewJob
 from transcoder.tables import metadata
-from transcoder.uploads import UploadStore
+from transcoder.uploads.uploads import UploadStore
 
 
 def spec(**changes: object) -> FileJob:

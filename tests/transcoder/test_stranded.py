@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pipelines.capabilities import Support
-from transcoder import devices as devices_module
+from transcoder.children.watch import ChildEvent, ChildTask
+from transcoder.gpus import devices as devices_module
 from transcoder.jobs import Job, JobStatus
 from transcoder.service import Service
-from transcoder.watch import ChildEvent, ChildTask
 
 from .stubs import StubExecutor, ended, give_upload, job_for, settings_for
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipelines.stream_spec import StreamInput
+from pipelines.asked.streams import StreamInput
 from tests.transcoder.stream_peers import played_frames, rtsp_camera
 from tests.transcoder.test_stream_service import COPIED, HLS, bytes_of, serving
 from transcoder.streams.rtsp_udp import WINDOW, Reorder

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from transcoder.jobs import Attempt, ErrorInfo
-from transcoder.retry import (
+from transcoder.attempts.retry import (
     KILLS_TO_POISON,
     LONG_RUN_SECONDS,
     LONGEST_STREAM_PAUSE_SECONDS,
@@ -18,6 +17,7 @@ from transcoder.retry import (
     RetryPolicy,
     decide_stream,
 )
+from transcoder.jobs import Attempt, ErrorInfo
 
 POLICY = RetryPolicy(max_attempts=3, backoff_seconds=2.0)
 CRASHED = ErrorInfo(code="crashed", message="died", retryable=True)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.asked.streams import StreamJob
 from pipelines.live.link import ConnectFailed
-from pipelines.stream_spec import StreamJob
-from transcoder.addresses import BlockedAddress
+from transcoder.network.addresses import BlockedAddress
 from transcoder.streams.datagrams import rtp_payload
 from transcoder.streams.dial import Dialer
 from transcoder.streams.hls_pull import best_variant, parse_media, pull

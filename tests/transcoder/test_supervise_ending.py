@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from pipelines.errors import Cancelled, Crashed, DeadlineExceeded, Stalled
 from tests.transcoder.processes import Listener, gone, is_running, running_supervisor, task
-from transcoder.supervise import ChildEvent, Supervisor
-from transcoder.watch import read_stored_bytes
+from transcoder.children.supervise import ChildEvent, Supervisor
+from transcoder.children.watch import read_stored_bytes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

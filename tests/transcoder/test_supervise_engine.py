@@ -22,7 +22,7 @@ from pipelines.source import SourceInfo
 from pipelines.spec import FileJob
 from tests.media import make_video
 from tests.transcoder.processes import Listener
-from transcoder.supervise import ChildTask, Supervisor
+from transcoder.children.supervise import ChildTask, Supervisor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

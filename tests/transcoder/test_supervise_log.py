@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from pipelines.errors import Crashed
 from tests.transcoder.processes import Listener, running_supervisor, task
-from transcoder.supervise import Supervisor
+from transcoder.children.supervise import Supervisor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -18,11 +18,11 @@ import uvloop
 
 from pipelines.errors import Cancelled, Crashed
 from tests.transcoder.processes import FOLDER, Listener, gone, is_running, running_supervisor, task
-from transcoder.supervise import Supervisor
+from transcoder.children.supervise import Supervisor
 
 SERVICE = """
 import asyncio, json, signal, sys
-from transcoder.supervise import ChildTask, Supervisor
+from transcoder.children.supervise import ChildTask, Supervisor
 
 async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: print("interrupted", flush=True))

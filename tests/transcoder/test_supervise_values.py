@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import Crashed, LimitExceeded, OutOfMemory, PipelineError
-from transcoder.forks import Exit
-from transcoder.joblog import Line, LineSplitter, printable
-from transcoder.outcomes import explain_exit, rebuild_error
+from transcoder.children.forks import Exit
+from transcoder.children.joblog import Line, LineSplitter, printable
+from transcoder.children.outcomes import explain_exit, rebuild_error
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 8))
@@ -77,7 +77,7 @@ def test_end_without_result_is_explained(
 
 def test_fork_server_imports_no_web_framework_and_no_database() -> None:
     script = (
-        "import sys, transcoder.forkserver, transcoder.operations\n"
+        "import sys, transcoder.children.forkserver, transcoder.children.operations\n"
         "print({'asyncio', 'fastapi', 'httpx2', 'sqlalchemy', 'starlette', 'uvicorn'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

@@ -93,7 +93,7 @@ async def test_full_disk_is_told_and_what_was_safe_stays(api: Api, monkeypatch: 
     place = await begin(api)
     await send(api, place, 0, CONTENT[:100])
     with monkeypatch.context() as patched:
-        patched.setattr("transcoder.partfile.os.write", full)
+        patched.setattr("transcoder.uploads.partfile.os.write", full)
         problem(await send(api, place, 100, CONTENT[100:200]), 507, "disk_full")
     with monkeypatch.context() as patched:
         patched.setattr(api.service.resumable, "_fsync", full)

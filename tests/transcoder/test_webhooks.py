@@ -17,9 +17,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from pipelines.errors import BadInput
 from pipelines.spec import FileJob
 from tests.transcoder.stubs import StubExecutor, ended, give_upload, job_for, running_service
-from transcoder.addresses import BlockedAddress
 from transcoder.errors import Conflict
 from transcoder.jobs import Job, JobStatus
+from transcoder.network.addresses import BlockedAddress
 from transcoder.service import Service
 from transcoder.settings import Settings
 from transcoder.webhooks.deliveries import Delivery

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from transcoder.api.problems import BodyTimeout, InvalidRequest, MalformedBody, faults_in
 from transcoder.errors import PayloadTooLarge
-from transcoder.pace import Pace
+from transcoder.network.pace import Pace
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -12,7 +12,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from transcoder.api.problems import MalformedBody
 from transcoder.errors import PayloadTooLarge
 from transcoder.jobs import Upload
-from transcoder.sink import UploadSink
+from transcoder.uploads.sink import UploadSink
 
 Receive = Callable[[str], AbstractAsyncContextManager[UploadSink]]
 """What takes a file of that name, such as `Storage.receive`."""

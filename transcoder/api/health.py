@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
 from transcoder.api.context import CallerOf, ServiceOf
-from transcoder.sandbox import Mode
+from transcoder.children.sandbox import Mode
 
 router = APIRouter(tags=["operation"])
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.asked.streams import StreamJob
 from pipelines.spec import FileJob
-from pipelines.stream_spec import StreamJob
 from transcoder.api.bodies import documented, json_body, parse_json, read_json, validated
 from transcoder.api.context import PrincipalOf, ServiceOf, TelemetryOf, TenantOf
 from transcoder.api.forms import Form, boundary_of

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from transcoder.api.bodies import documented, json_body
 from transcoder.api.context import ServiceOf
 from transcoder.api.problems import responses
-from transcoder.nodes import Node
+from transcoder.cluster.nodes import Node
 
 router = APIRouter(prefix="/v1/nodes", tags=["devices"])
 

@@ -12,7 +12,7 @@ from transcoder.api.context import PrincipalOf, ServiceOf
 from transcoder.api.problems import responses
 from transcoder.auth.principal import Principal
 from transcoder.auth.scopes import Scope
-from transcoder.queues import NAME_PATTERN, QueueSettings, QueueState
+from transcoder.queueing.queues import NAME_PATTERN, QueueSettings, QueueState
 
 router = APIRouter(prefix="/v1/queues", tags=["queues"])
 

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from pipelines.asked.streams import StreamJob
 from pipelines.spec import FileJob
-from pipelines.stream_spec import StreamJob
 from transcoder.api.auth import PUBLIC
 from transcoder.api.bodies import request_schemas
 from transcoder.api.devices import DeviceChange
@@ -18,7 +18,7 @@ from transcoder.api.nodes import NodeChange
 from transcoder.api.probe import ProbeRequest
 from transcoder.api.problems import Problem, responses
 from transcoder.api.webhooks import Rotation
-from transcoder.queues import QueueSettings
+from transcoder.queueing.queues import QueueSettings
 
 TAGS = [
     {"name": "jobs", "description": "Submit, follow, cancel, retry"},

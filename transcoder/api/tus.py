@@ -24,11 +24,11 @@ from transcoder.api.bodies import body_chunks
 from transcoder.api.context import ServiceOf, TelemetryOf, TenantOf
 from transcoder.api.problems import responses, service_problem
 from transcoder.errors import ServiceError, UploadNotFound
-from transcoder.partials import PartialUpload
-from transcoder.pieces import Checksum
-from transcoder.resumable import finished
 from transcoder.service import Service
 from transcoder.telemetry import Telemetry
+from transcoder.uploads.partials import PartialUpload
+from transcoder.uploads.pieces import Checksum
+from transcoder.uploads.resumable import finished
 
 VERSION = "1.0.0"
 EXTENSIONS = "creation,creation-with-upload,termination,expiration,checksum"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from transcoder.cli.failures import EXIT_CODES, SERVER, CommandError
 from transcoder.jobs import Job, JobStatus, Upload
-from transcoder.queues import QueueSettings, QueueState
+from transcoder.queueing.queues import QueueSettings, QueueState
 
 CHUNK_BYTES = 1 << 20
 TIMEOUT = httpx2.Timeout(60.0, connect=10.0)

@@ -31,9 +31,9 @@ def devices(
 
 
 async def _measured(settings: Settings, *, anew: bool) -> tuple[Device, ...]:
-    from transcoder.devices import Devices
-    from transcoder.sandbox import SandboxPolicy
-    from transcoder.supervise import Supervisor
+    from transcoder.children.sandbox import SandboxPolicy
+    from transcoder.children.supervise import Supervisor
+    from transcoder.gpus.devices import Devices
 
     async with Supervisor(sandbox=SandboxPolicy(settings.sandbox, settings.child_memory_bytes)) as supervisor:
         known = Devices.found(settings, supervisor)

@@ -12,26 +12,26 @@ from pathlib import Path
 
 from pipelines.devices import Device
 from pipelines.errors import DeviceUnsuitable, PipelineError
-from pipelines.estimate import estimated
-from pipelines.input import LocalFile
+from pipelines.estimates.estimate import estimated
+from pipelines.estimates.work import Pace
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.rendition import Plan, Refusal
 from pipelines.result import Progress, Result
 from pipelines.source import SourceInfo
 from pipelines.spec import DevicePolicy, FileJob
-from pipelines.work import Pace
+from transcoder.attempts.fallback import ON_GPU, Place, Step, in_order, next_step, reason_for, used_on_gpu, verdicts
+from transcoder.children.sandbox import SandboxPolicy
+from transcoder.children.supervise import Supervisor
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.cli.failures import CommandError
 from transcoder.cli.local import Way
 from transcoder.cli.screen import ProgressView, say
-from transcoder.devices import Devices
 from transcoder.errors import NoDevice
-from transcoder.fallback import ON_GPU, Place, Step, in_order, next_step, reason_for, used_on_gpu, verdicts
+from transcoder.gpus.devices import Devices
 from transcoder.jobs import Attempt, ErrorInfo
-from transcoder.requirements import satisfied
-from transcoder.sandbox import SandboxPolicy
+from transcoder.queueing.requirements import satisfied
 from transcoder.settings import Settings
-from transcoder.supervise import Supervisor
-from transcoder.watch import ChildEvent, ChildTask
 
 LOOK_SECONDS = 0.1
 

@@ -24,7 +24,7 @@ from transcoder.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.input import LocalFile
+    from pipelines.opening.input import LocalFile
     from pipelines.presets import Preset
     from pipelines.rendition import Plan
     from pipelines.source import SourceInfo
@@ -77,7 +77,7 @@ def plan(
         say(f"note: {note}")
 
     def planned(engine: Engine, file: LocalFile) -> Plan:
-        from pipelines.survey import examine
+        from pipelines.facts.survey import examine
 
         return engine.plan(job, examine(job, file, engine.settings.limits))
 

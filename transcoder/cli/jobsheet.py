@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from pipelines.asked.streams import StreamInput
 from pipelines.spec import FileJob
-from pipelines.stream_spec import StreamInput
 from transcoder.cli.screen import out, print_json, show_warnings, table
 from transcoder.cli.values import format_bytes, format_seconds
 from transcoder.jobs import Job

@@ -25,12 +25,12 @@ from transcoder.cli.screen import ProgressView, say
 
 if TYPE_CHECKING:
     from pipelines.devices import Device
-    from pipelines.input import LocalFile
+    from pipelines.estimates.speeds import Speed
+    from pipelines.opening.input import LocalFile
     from pipelines.rendition import Plan
     from pipelines.result import Result
     from pipelines.source import SourceInfo
     from pipelines.spec import FileJob
-    from pipelines.speeds import Speed
     from transcoder.jobs import Attempt
     from transcoder.settings import Settings
 
@@ -152,7 +152,7 @@ def exists(out: Path) -> CommandError:
 
 def _beside(spec: FileJob) -> dict[str, Path]:
     """The images that the job names, by paths of this machine: uploads are a server's."""
-    from pipelines.beside import images_of
+    from pipelines.opening.beside import images_of
 
     found: dict[str, Path] = {}
     for image in images_of(spec):
@@ -198,9 +198,9 @@ class Engine:
 
     def plan(self, spec: FileJob, source: SourceInfo) -> Plan:
         """For the device that `transcode` would begin with, or the next that has something to do."""
-        from pipelines.estimate import estimated
+        from pipelines.estimates.estimate import estimated
+        from pipelines.estimates.work import Pace
         from pipelines.plan import plan
-        from pipelines.work import Pace
         from transcoder.cli.gpu import opened, wants_gpu
 
         if not wants_gpu(spec.device, self.settings):
@@ -214,9 +214,9 @@ class Engine:
 
     def _cpu_speeds(self) -> tuple[Speed, ...]:
         """As a service has measured them in the data folder; else by a moment's trial."""
-        from pipelines.speed_trial import SOFTWARE_TRIALS, run_trial
-        from transcoder.device_cache import DeviceCache
-        from transcoder.devices import cpu_name
+        from pipelines.trials.speed import SOFTWARE_TRIALS, run_trial
+        from transcoder.gpus.cache import DeviceCache
+        from transcoder.gpus.devices import cpu_name
 
         cache = DeviceCache(self.settings.data_dir / "devices.json")
         known = cache.recall(self.cpu, cpu_name())
@@ -226,7 +226,7 @@ class Engine:
 
     def open(self, source: str, scratch: Path, stop: threading.Event) -> LocalFile:
         """The input as a local file; URLs are fetched into `scratch` first."""
-        from pipelines.input import LocalFile
+        from pipelines.opening.input import LocalFile
 
         if is_url(source):
             return asyncio.run(self._fetch(source, scratch / "input", stop))
@@ -235,8 +235,8 @@ class Engine:
         return LocalFile(path=path.absolute(), name=path.name)
 
     async def _fetch(self, url: str, target: Path, stop: threading.Event) -> LocalFile:
-        from pipelines.input import LocalFile
-        from transcoder.fetch import fetch
+        from pipelines.opening.input import LocalFile
+        from transcoder.network.fetch import fetch
 
         self.view.note("fetching")
         fetching = asyncio.create_task(
@@ -265,7 +265,7 @@ class Engine:
         stop: threading.Event,
     ) -> Result:
         """In this process where no GPU has a part in it, else in children."""
-        from pipelines.placement import encodes_pictures
+        from pipelines.planning.placement import encodes_pictures
         from pipelines.transcode import transcode
         from transcoder.cli.gpu import opened, wants_gpu
 

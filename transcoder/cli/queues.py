@@ -10,7 +10,7 @@ from transcoder.cli.jobs import DEFAULT_SERVER, ServerOption, connect
 from transcoder.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from transcoder.queues import QueueState
+    from transcoder.queueing.queues import QueueState
 
 app = typer.Typer(
     help="List and change the queues of a running service. TRANSCODER_API_KEY has its API key.",

@@ -7,7 +7,7 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.input import LocalFile
+from pipelines.opening.input import LocalFile
 from pipelines.receipt.write import About, Written, write_receipt
 from pipelines.result import Result
 from transcoder.cli.failures import CommandError

@@ -41,7 +41,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
 
     from transcoder import logs
     from transcoder.app import create_app
-    from transcoder.connections import guarded
+    from transcoder.network.connections import guarded
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:

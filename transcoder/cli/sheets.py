@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from pipelines.estimates.work import Estimate
 from pipelines.rendition import (
     AudioRendition,
     CopyRendition,
@@ -15,7 +16,6 @@ from pipelines.rendition import (
     VideoRendition,
 )
 from pipelines.source import AudioInfo, SourceInfo, SubtitleInfo, Track, VideoInfo
-from pipelines.work import Estimate
 from transcoder.cli.screen import out, show_warnings, table
 from transcoder.cli.values import format_bitrate, format_bytes, format_seconds
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipelines.result import Progress
     from transcoder.cli.client import Client
     from transcoder.jobs import Job
-    from transcoder.queues import QueueState
+    from transcoder.queueing.queues import QueueState
 
 MAX_RUNNING, MAX_WAITING = 30, 10
 BAR_CHARACTERS = 20

@@ -29,7 +29,7 @@ from transcoder.depot.objects import READ_PATIENCE_SECONDS, Objects
 from transcoder.disk import inside, publishing, remove, settle_file
 from transcoder.errors import ServiceError, StorageDamaged, StorageUnavailable
 from transcoder.jobs import OutputFile, Upload
-from transcoder.pieces import room
+from transcoder.uploads.pieces import room
 
 FILES_AT_ONCE = 6
 UPLOAD_PATIENCE_SECONDS = 15.0

@@ -18,7 +18,7 @@ from pipelines.errors import Cancelled
 from transcoder.depot import Place, PublishedFile, StoredObject
 from transcoder.disk import Fsync, fsync_folder, inside, publishing, remove, remove_empty, settle_file
 from transcoder.jobs import OutputFile, Upload
-from transcoder.sink import PART_SUFFIX
+from transcoder.uploads.sink import PART_SUFFIX
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
 """What `link` says of file systems without links, and of files with too many."""

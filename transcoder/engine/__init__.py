@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
 from pipelines.devices import Device
-from transcoder.admission import Claim
-from transcoder.gpu_load import Load
+from transcoder.gpus.load import Load
+from transcoder.queueing.admission import Claim
 
 StopReason = Literal["cancel", "shutdown", "lost"]
 """`lost`: another process was given the task meanwhile; whatever this one still does counts no more."""

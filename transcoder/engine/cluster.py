@@ -18,16 +18,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.devices import Device
-from transcoder.admission import Rules, claim, next_available
+from transcoder.attempts.retry import STOPPED
+from transcoder.cluster.leases import Ended, Leases
+from transcoder.cluster.nodes import NodeDevice, NodeStore
 from transcoder.database import Database, current_time
 from transcoder.engine import DeviceState, RunAttempt, State
 from transcoder.engine.delivery import FAILURES, Delivery
 from transcoder.engine.running import Running, RunningAttempts
 from transcoder.errors import DeviceNotFound
 from transcoder.jobs import ErrorInfo
-from transcoder.leases import Ended, Leases
-from transcoder.nodes import NodeDevice, NodeStore
-from transcoder.retry import STOPPED
+from transcoder.queueing.admission import Rules, claim, next_available
 from transcoder.tables import tasks
 
 POLL_SECONDS = 1.0

@@ -19,8 +19,8 @@ from procrastinate.exceptions import ProcrastinateException
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from transcoder.admission import Claim
 from transcoder.database import Database, raw_connection
+from transcoder.queueing.admission import Claim
 
 TASK = "attempt"
 POLL_SECONDS = 5.0

@@ -11,12 +11,12 @@ from typing import Literal
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.devices import Device
-from transcoder.admission import Claim, FreeSlots, Rules, claim, next_available
 from transcoder.clock import utc_now
 from transcoder.database import Database
 from transcoder.engine import DeviceState, RunAttempt, State
 from transcoder.engine.running import RunningAttempts
 from transcoder.errors import DeviceNotFound
+from transcoder.queueing.admission import Claim, FreeSlots, Rules, claim, next_available
 
 CANCEL_SECONDS = 5.0
 """How long `cancel` waits for attempts to end; it takes a fraction of a second unless the machine is in trouble."""

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from transcoder.admission import Claim
 from transcoder.engine import RunAttempt, Stop, StopReason
+from transcoder.queueing.admission import Claim
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pipelines.receipt.write import About, Written, write_receipt
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch
 from pipelines.result import Result
-from transcoder.admission import Claim
 from transcoder.depot import PublishedFile
 from transcoder.disk import HASH_CHUNK_BYTES
 from transcoder.inputs import LocalInput
 from transcoder.jobs import Attempt
+from transcoder.queueing.admission import Claim
 
 logger = logging.getLogger(__name__)
 

@@ -11,25 +11,25 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipelines.beside import images_of
+from pipelines.opening.beside import images_of
 from pipelines.spec import FileJob
-from transcoder.admission import Claim
+from transcoder.attempts.settlement import Completed
+from transcoder.attempts.stopping import unless_stopped
 from transcoder.database import Database
 from transcoder.depot import Place
 from transcoder.engine import Stop
 from transcoder.errors import UploadNotFound
 from transcoder.inputs import LocalInput
 from transcoder.jobs import Job
-from transcoder.partfile import hash_file
+from transcoder.queueing.admission import Claim
 from transcoder.receipts.tables import receipts
 from transcoder.records import attempts_of, job_from
 from transcoder.reuse.key import hashed, placed, work_key
 from transcoder.reuse.roles import Follow, Work, seek
-from transcoder.settlement import Completed
-from transcoder.stopping import unless_stopped
 from transcoder.storage import Storage
 from transcoder.tables import jobs
-from transcoder.uploads import UploadStore
+from transcoder.uploads.partfile import hash_file
+from transcoder.uploads.uploads import UploadStore
 
 logger = logging.getLogger(__name__)
 

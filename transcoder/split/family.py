@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.result import Progress
 from pipelines.stitch.piece import PieceResult, PieceSpec
-from transcoder.requirements import ANY, SOFTWARE, requested
+from transcoder.queueing.requirements import ANY, SOFTWARE, requested
 from transcoder.split.tables import pieces
 from transcoder.split.values import Cut, NewPiece, Piece, Share, combined
 from transcoder.tables import jobs, tasks

@@ -9,7 +9,7 @@ from pipelines.spec import FileJob
 from pipelines.stitch.cuts import spec_refusal
 from pipelines.stitch.tasks import CutRules
 from transcoder.engine import DeviceState
-from transcoder.requirements import requested, satisfied
+from transcoder.queueing.requirements import requested, satisfied
 from transcoder.settings import Settings
 from transcoder.split.family import piece_requirement
 from transcoder.split.modes import SplitMode

@@ -12,16 +12,16 @@ from pipelines.stitch import joining
 from pipelines.stitch.cuts import spec_refusal
 from pipelines.stitch.piece import PieceResult
 from pipelines.stitch.tasks import CutRules, Cutting
-from transcoder import settlement
+from transcoder.attempts import settlement
+from transcoder.attempts.filework import Bench, Work
+from transcoder.attempts.settlement import Completed, Ticket
+from transcoder.children.watch import ChildEvent
 from transcoder.database import Database
 from transcoder.engine import DeviceState
-from transcoder.filework import Bench, Work
-from transcoder.queues import read_queues
-from transcoder.settlement import Completed, Ticket
+from transcoder.queueing.queues import read_queues
 from transcoder.split import family
 from transcoder.split.rules import SplitSettings, cut_rules
 from transcoder.split.values import PIECES_SHARE, Cut, Encoded, NewPiece, Piece, stamp_of, while_joining
-from transcoder.watch import ChildEvent
 
 OFF = "in one: this service cuts nothing"
 JOINED = "the pieces are all there: they are put together"

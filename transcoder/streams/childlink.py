@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.live.link import ConnectFailed, Connection
 from pipelines.live.session import Stopping
-from transcoder.outcomes import rebuild_error
+from transcoder.children.outcomes import rebuild_error
 
 MAX_PACKET_BYTES = 32_768
 _LOOK_SECONDS = 0.1

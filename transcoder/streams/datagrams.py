@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from ipaddress import IPv4Address
 
 from pipelines.live.link import ConnectFailed
-from transcoder.addresses import Address
+from transcoder.network.addresses import Address
 
 DATAGRAM_BYTES = 65_536
 RECEIVE_BUFFER_BYTES = 4 << 20

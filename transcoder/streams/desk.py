@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pipelines.stream_spec import StreamJob
+from pipelines.asked.streams import StreamJob
+from transcoder.children.executor import Executor
 from transcoder.clock import utc_now
 from transcoder.database import Database
 from transcoder.errors import Conflict
-from transcoder.executor import Executor
 from transcoder.jobs import Job, JobStatus
 from transcoder.settings import Settings
 from transcoder.storage import Storage

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from pipelines.live.link import HOST, ConnectFailed
-from transcoder.addresses import (
+from transcoder.network.addresses import (
     Address,
     BlockedAddress,
     Network,
@@ -21,7 +21,7 @@ from transcoder.addresses import (
     parse_literal,
     resolve_target,
 )
-from transcoder.fetch import DNS_SECONDS, content_type_of, opened
+from transcoder.network.fetch import DNS_SECONDS, content_type_of, opened
 from transcoder.streams.datagrams import bind_datagrams, receive, send_datagrams
 from transcoder.streams.hls_pull import HLS_TYPES, pull
 from transcoder.streams.relay import Handover, exchange, pair, pour

@@ -8,8 +8,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipelines.asked.streams import StreamJob
 from pipelines.live.outputs import places
-from pipelines.stream_spec import StreamJob
 from transcoder.content_types import content_type
 from transcoder.jobs import JobOutput, OutputFile
 

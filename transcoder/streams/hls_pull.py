@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from pipelines.live.link import ConnectFailed
-from transcoder.addresses import BlockedAddress, Target, parse_url
+from transcoder.network.addresses import BlockedAddress, Target, parse_url
 
 HLS_TYPES = frozenset({"application/vnd.apple.mpegurl", "application/x-mpegurl", "audio/mpegurl", "audio/x-mpegurl"})
 MAX_PLAYLIST_BYTES = 1 << 20

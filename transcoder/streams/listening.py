@@ -7,10 +7,10 @@ import contextlib
 import socket
 from dataclasses import dataclass
 
+from pipelines.asked.streams import Listen
 from pipelines.errors import PipelineError
 from pipelines.live.link import ConnectFailed
-from pipelines.stream_spec import Listen
-from transcoder.addresses import parse_literal
+from transcoder.network.addresses import parse_literal
 from transcoder.streams.relay import Handover, pair, pour
 from transcoder.streams.rtmp.server import APP, Refused, accept, flv
 from transcoder.streams.secrets import StreamSecrets

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from pipelines.live.link import ConnectFailed
-from transcoder.addresses import Address
+from transcoder.network.addresses import Address
 from transcoder.streams.datagrams import DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES
 
 MAX_HEAD_BYTES = 32_768

@@ -10,19 +10,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from pipelines.asked.streams import StreamJob
 from pipelines.errors import Cancelled, PipelineError
 from pipelines.limits import Limits
 from pipelines.live.link import INPUT, INPUT_IN_DATAGRAMS
 from pipelines.live.stats import LiveStats, StreamResult
 from pipelines.result import Warning
-from pipelines.stream_spec import StreamJob
-from transcoder.admission import Claim
+from transcoder.attempts.course import Course
+from transcoder.attempts.settlement import Completed
+from transcoder.children.executor import Executor
+from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.clock import utc_now
-from transcoder.course import Course
 from transcoder.database import Database
 from transcoder.engine import Stop
-from transcoder.executor import Executor
-from transcoder.settlement import Completed
+from transcoder.queueing.admission import Claim
 from transcoder.storage import Storage
 from transcoder.store import JobStore
 from transcoder.streams.broker import Broker
@@ -32,7 +33,6 @@ from transcoder.streams.listening import Listener, Ports
 from transcoder.streams.relay import Handover
 from transcoder.streams.secrets import StreamSecrets, read_secrets
 from transcoder.streams.urls import parse_stream_url
-from transcoder.watch import ChildEvent, ChildTask
 
 STALL_SECONDS = 30.0
 """Without a report, of which there is one each second whatever the source does."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipelines.stream_spec import PushOutput, StreamJob
+from pipelines.asked.streams import PushOutput, StreamJob
 from transcoder.errors import ServiceError
 from transcoder.streams.urls import masked, parse_stream_url
 from transcoder.tables import stream_secrets

@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, Process
 from urllib.parse import parse_qsl, quote
 
 from pipelines.errors import PipelineError
-from transcoder.addresses import Address
+from transcoder.network.addresses import Address
 from transcoder.streams.relay import Handover
 from transcoder.streams.urls import StreamUrl
 

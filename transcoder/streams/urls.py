@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from transcoder.addresses import BlockedAddress, check_characters, encoded_path, parse_authority
+from transcoder.network.addresses import BlockedAddress, check_characters, encoded_path, parse_authority
 
 PORTS: dict[str, int | None] = {
     "http": 80, "https": 443, "rtsp": 554, "rtsps": 322, "rtmp": 1935, "rtmps": 443, "udp": None, "rtp": None,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipelines.webhook import WebhookEvent
+from pipelines.asked.webhook import WebhookEvent
 from transcoder.database import Database
 from transcoder.tables import webhook_tries, webhooks
 from transcoder.webhooks.keyring import Keyring

@@ -9,7 +9,7 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
-from pipelines.webhook import WebhookEvent
+from pipelines.asked.webhook import WebhookEvent
 from transcoder.jobs import Job
 
 # the spec may name addresses with keys in them, and the plan is long: both are at the job's own address

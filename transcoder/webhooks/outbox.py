@@ -8,10 +8,10 @@ from datetime import datetime
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipelines.webhook import Webhook, WebhookEvent
-from transcoder.addresses import parse_url
+from pipelines.asked.webhook import Webhook, WebhookEvent
 from transcoder.ids import new_id
 from transcoder.jobs import JobStatus
+from transcoder.network.addresses import parse_url
 from transcoder.records import attempts_of, job_from
 from transcoder.tables import jobs, webhooks
 from transcoder.webhooks.message import body_of

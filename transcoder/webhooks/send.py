@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 import httpcore2
 
-from transcoder.addresses import (
+from transcoder.network.addresses import (
     BlockedAddress,
     DnsTimeout,
     Network,
@@ -20,7 +20,7 @@ from transcoder.addresses import (
     parse_url,
     resolve_target,
 )
-from transcoder.pinned import PinnedBackend
+from transcoder.network.pinned import PinnedBackend
 from transcoder.webhooks.schedule import Answered, Outcome, Unanswered
 
 DNS_SECONDS = 5.0

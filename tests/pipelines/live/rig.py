@@ -15,12 +15,12 @@ from typing import Any
 
 import av
 
+from pipelines.asked.streams import StreamJob
 from pipelines.devices import Device, software_device
 from pipelines.limits import Limits
 from pipelines.live.link import ConnectFailed, Connection
 from pipelines.live.session import Stopping, run_stream
 from pipelines.live.stats import LiveStats, StreamResult
-from pipelines.stream_spec import StreamJob
 from tests.media import make_video
 
 STEP_SECONDS = 0.02

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pipelines.asked.streams import Reconnect, StreamJob
 from pipelines.live import adts
 from pipelines.live.backoff import Backoff
 from pipelines.live.clock import BEGIN, ConnectionClock, OutputClock
@@ -21,7 +22,6 @@ from pipelines.live.outputs import places
 from pipelines.live.remux import Continuity
 from pipelines.live.sink import MAX_QUEUED_SECONDS, Queued
 from pipelines.live.units import Piece, Track, Unit
-from pipelines.stream_spec import Reconnect, StreamJob
 from tests.pipelines.live.rig import job_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

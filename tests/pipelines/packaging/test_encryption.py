@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from pipelines.errors import UnsupportedSpec
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.spec import FileJob
 from pipelines.transcode import transcode
 from tests.hls_rules import Media, check_multivariant

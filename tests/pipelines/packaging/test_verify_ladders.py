@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pipelines.errors import DiskFull, LimitExceeded, VerifyFailed
-from pipelines.input import LocalFile
 from pipelines.limits import Limits
+from pipelines.opening.input import LocalFile
 from pipelines.plan import plan
 from pipelines.probe import probe
 from pipelines.rendition import Plan

@@ -1,0 +1,1 @@
+"""What users ask for, as frozen values: outputs, rungs, filters, ladders, pictures, streams."""

@@ -1,0 +1,1 @@
+"""Text subtitles: cues read, timed and written."""

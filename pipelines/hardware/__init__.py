@@ -1,0 +1,1 @@
+"""GPUs: which there are, their contexts, decoders, filters and encoders, and their errors."""

@@ -1,0 +1,1 @@
+"""What a device can do, found out by doing it with small clips."""

@@ -1,0 +1,1 @@
+"""Attempts from claim to settlement, and what follows a failure."""

@@ -1,0 +1,1 @@
+"""Child processes: the fork server, the sandbox, what a child is asked to do, and watching it."""

@@ -1,0 +1,1 @@
+"""One node or many: databases, leases, leadership, news between nodes."""

@@ -1,0 +1,1 @@
+"""Which waiting task gets which slot: queues, shares, costs, deadlines."""

@@ -1,0 +1,1 @@
+"""Uploads: whole, resumable, and those that jobs name."""
