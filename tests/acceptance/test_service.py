@@ -41,6 +41,12 @@ def test_upload_job_events_download(server: LiveServer, clip: Path, tmp_path: Pa
     assert (frames[0].width, frames[0].height) == (320, 180)
 
 
+def test_a_service_that_can_not_start_says_why_in_a_line(server: LiveServer) -> None:
+    second = transcoder("serve", "--port", "0", env={"TRANSCODER_DATA_DIR": str(server.data)})
+    assert second.code == 1
+    assert second.err == f"error [already_running]: another service runs on the data folder {server.data}\n"
+
+
 def test_form_is_one_request(server: LiveServer, clip: Path, tmp_path: Path) -> None:
     job = server.curl("-F", "preset=audio-opus", "-F", f"file=@{clip}", "/v1/jobs").json()
     server.curl("-N", f"/v1/jobs/{job['id']}/events")

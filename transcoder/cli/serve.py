@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -41,6 +42,7 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
 
     from transcoder import logs
     from transcoder.app import create_app
+    from transcoder.cli.refusal import Refusal
     from transcoder.network.connections import guarded
 
     class Server(uvicorn.Server):
@@ -50,8 +52,9 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
                 _announce(settings, address)
 
     logs.configure(settings.log_format, settings.log_level)
+    refusal = Refusal()
     config = uvicorn.Config(
-        create_app(settings),
+        create_app(settings, refusal.make_service),
         log_config=None,
         access_log=False,
         http=guarded(max_connections=settings.max_connections),
@@ -62,7 +65,11 @@ def _run(settings: Settings, listener: socket.socket, address: str) -> None:
     # uvicorn raises the signal that stopped it once more, for whoever had it before: a graceful end is exit code 0
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    server.run(sockets=[listener])
+    # where the start fails, uvicorn ends the process with a code of its own
+    with suppress(SystemExit):
+        server.run(sockets=[listener])
+    if refusal.error is not None:
+        raise CommandError(refusal.error.code, refusal.error.message, FAILED)
     if not server.started:
         raise CommandError("internal", "the service did not start; the lines above tell why", FAILED)
 
