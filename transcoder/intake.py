@@ -86,9 +86,8 @@ class Intake:
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)
         wait_seconds = spec.device.max_wait_seconds
-        if spec.device.policy == "hardware":
-            raise UnsupportedSpec("streams are encoded in software", stage="plan")
-        wanted = requirement(spec.device.model_copy(update={"policy": "software"}), devices)
+        wanted = _wanted(spec, devices)
+        preferred = preference(spec, devices, self.speeds_of)
         return NewJob(
             id=new_id(),
             tenant=tenant,
@@ -98,6 +97,8 @@ class Intake:
             created_at=now,
             idempotency=idempotency,
             cost=cost_of(spec, self.slot_cost),
+            costs=preferred.costs if self.slot_cost == "work" else {},
+            in_software=wanted == ANY and preferred.faster_in_software,
             able=_able(wanted, devices),
             wait_seconds=self.wait_seconds if wait_seconds is None else wait_seconds,
             secrets=StreamSecrets.of(spec),
