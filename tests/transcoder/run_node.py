@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 
 from pipelines.errors import Cancelled, Crashed
-from tests.transcoder.stubs import CONTENT, StubExecutor, result_of, software
+from tests.transcoder.stubs import CONTENT, StubExecutor, answer_to, result_of, software
 from transcoder.app import create_app
 from transcoder.children.watch import ChildEvent, ChildTask
 from transcoder.service import Service
@@ -54,7 +54,7 @@ class ShellExecutor(StubExecutor):
             raise Cancelled("cancelled", stage="run")
         if child.returncode != 0:
             raise Crashed("the process was killed")
-        return result
+        return answer_to(task, result)
 
 
 async def work(settings: Settings, executor: StubExecutor) -> None:

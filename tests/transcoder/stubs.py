@@ -48,6 +48,11 @@ def result_of(payload: dict[str, Any]) -> dict[str, Any]:
     return {"outputs": outputs}
 
 
+def answer_to(task: ChildTask, result: dict[str, Any]) -> dict[str, Any]:
+    """What a child tells; asked to cut, it does the job in one."""
+    return {"cutting": {"reason": "it is a stub"}, "result": result} if task.op == "cut" else result
+
+
 @dataclass
 class StubExecutor:
     """Runs every task at once, or when `gate` opens; raises `failures` first, one for each run."""
@@ -87,7 +92,7 @@ class StubExecutor:
             await self._wait(cancel)
             if self.failures:
                 raise self.failures.pop(0)
-            return result_of(task.payload)
+            return answer_to(task, result_of(task.payload))
         finally:
             self.running -= 1
 
