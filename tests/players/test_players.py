@@ -23,8 +23,10 @@ HLS = """async (address) => {
   const hls = new Hls({enableWorker: false, maxBufferLength: 30});
   const errors = [];
   hls.on(Hls.Events.ERROR, (_, data) => {
-    // told without being wrong: a rung that replaces what is there already, and a machine that is slow
-    if (data.fatal || !["bufferAppendNoProgress", "bufferStalledError"].includes(data.details))
+    // told without being wrong: a rung that replaces what is there already or on its way, a machine that is slow, and
+    // tracks that do not begin at the very same moment
+    const harmless = ["bufferAppendNoProgress", "bufferStalledError", "aborted", "bufferSeekOverHole"];
+    if (data.fatal || !harmless.includes(data.details))
       errors.push(`${data.details} ${data.frag?.relurl ?? ""} ${data.error ?? ""}`);
   });
   const once = (event) => new Promise((done) => hls.once(event, (_, data) => done(data)));

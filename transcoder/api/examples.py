@@ -95,7 +95,7 @@ def fill(path: str, operation: dict[str, Any]) -> None:
 def _answer(path: str, status: int, kind: str, content: dict[str, Any]) -> Any:
     if kind == "application/problem+json":
         return problem_example(status)
-    if kind.startswith(("application/octet-stream", "image/")):
+    if kind.startswith(("application/octet-stream", "image/", "*/*")):
         return BYTES
     if kind.startswith("text/"):
         return TEXTS.get((path, kind))

@@ -23,7 +23,7 @@ from transcoder.service import Service
 router = APIRouter(prefix="/v1/jobs", tags=["outputs"])
 
 FILE_DOCS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The file", "content": {"application/octet-stream": {}}},
+    200: {"description": "The file, of its own type", "content": {"*/*": {}}},
     206: {"description": "The ranges that were asked for"},
     307: {"description": "The file is at the store itself, where the service is set up so"},
     304: {"description": "Not modified since the ETag that was given"},

@@ -35,8 +35,8 @@ _WAIT = re.compile(r"(?:^|[,;\s])wait=([0-9]{1,6})($|[,;\s])", re.IGNORECASE)
 
 _DOCS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The finished file. `Location` is the job that made it",
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        "description": "The finished file, of its own type. `Location` is the job that made it",
+        "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
     },
     303: {"description": "It takes longer, or there are several files: `Location` is the job"},
     **responses(400, 408, 413, 422, 429, 500, 503, 504, 507),
