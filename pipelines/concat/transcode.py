@@ -52,10 +52,24 @@ def plan_files(
     pace: Pace = Pace(),  # noqa: B008 - frozen
 ) -> Plan:
     """The plan of a job whose inputs are `files`."""
-    sources, names = survey_joined(spec, files, limits), [file.name for file in files]
+    return _planned(spec, files, survey_joined(spec, files, limits), device, limits, verdicts, pace)[0]
+
+
+def _planned(
+    spec: FileJob,
+    files: Sequence[LocalFile],
+    sources: Sequence[SourceInfo],
+    device: Device,
+    limits: Limits,
+    verdicts: Sequence[Verdict],
+    pace: Pace,
+) -> tuple[Plan, SourceInfo]:
+    """The plan, and the inputs as the one source that they are to it."""
+    names = [file.name for file in files]
     made = plan_joined(spec, sources, names, device, verdicts)
     check_sum(made, limits)
-    return estimated(made, joined_source(spec, sources, names), pace)
+    whole = joined_source(spec, sources, names)
+    return estimated(made, whole, pace), whole
 
 
 def transcode_joined(
@@ -77,10 +91,7 @@ def transcode_joined(
     with watch.stage("probe"):
         sources = survey_joined(spec, files, limits)
     with watch.stage("plan"):
-        names = [file.name for file in files]
-        whole = joined_source(spec, sources, names)
-        planned = estimated(plan_joined(spec, sources, names, device, verdicts), whole, pace)
-        check_sum(planned, limits)
+        planned, whole = _planned(spec, files, sources, device, limits, verdicts, pace)
     if on_plan is not None:
         on_plan(planned)
     reels = [Reel(*each) for each in zip(planned.parts, sources, files, strict=True)]

@@ -39,6 +39,16 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.01)
 
 
+async def until_it_waits(service: Service, job_id: str) -> None:
+    """For another job's result: its attempt has given the slot back."""
+
+    async def waits() -> bool:
+        job = await service.get(job_id)
+        return job.status is JobStatus.QUEUED and bool(job.attempts)
+
+    await until(waits)
+
+
 async def test_a_job_that_does_the_same_takes_the_result_and_says_whose(tmp_path: Path) -> None:
     async with reusing(tmp_path, executor := StubExecutor()) as service:
         first = await done(service, metadata={"who": 1})
@@ -179,12 +189,7 @@ async def test_when_the_one_that_works_fails_the_next_one_works(tmp_path: Path) 
         first, _ = await service.submit(job_for(await give_upload(service)))
         await executor.entered.wait()
         second, _ = await service.submit(job_for(await give_upload(service)))
-
-        async def waits() -> bool:
-            job = await service.get(second.id)
-            return job.status is JobStatus.QUEUED and bool(job.attempts)
-
-        await until(waits)
+        await until_it_waits(service, second.id)
         assert executor.gate is not None
         executor.gate.set()
         assert (await ended(service, first.id)).status is JobStatus.FAILED
@@ -198,12 +203,7 @@ async def test_when_the_one_that_works_is_cancelled_the_next_one_works(tmp_path:
         first, _ = await service.submit(job_for(await give_upload(service)))
         await executor.entered.wait()
         second, _ = await service.submit(job_for(await give_upload(service)))
-
-        async def waits() -> bool:
-            job = await service.get(second.id)
-            return job.status is JobStatus.QUEUED and bool(job.attempts)
-
-        await until(waits)
+        await until_it_waits(service, second.id)
         assert (await service.cancel(first.id)).status is JobStatus.CANCELLED
         assert executor.gate is not None
         executor.gate.set()
@@ -217,12 +217,7 @@ async def test_a_job_that_waits_can_be_cancelled(tmp_path: Path) -> None:
         first, _ = await service.submit(job_for(await give_upload(service)))
         await executor.entered.wait()
         second, _ = await service.submit(job_for(await give_upload(service)))
-
-        async def waits() -> bool:
-            job = await service.get(second.id)
-            return job.status is JobStatus.QUEUED and bool(job.attempts)
-
-        await until(waits)
+        await until_it_waits(service, second.id)
         assert (await service.cancel(second.id)).status is JobStatus.CANCELLED
         assert executor.gate is not None
         executor.gate.set()
@@ -237,12 +232,7 @@ async def test_a_job_that_waited_when_the_service_died_goes_on(tmp_path: Path) -
         await service.submit(job_for(await give_upload(service)))
         await executor.entered.wait()
         second, _ = await service.submit(job_for(await give_upload(service)))
-
-        async def waits() -> bool:
-            job = await service.get(second.id)
-            return job.status is JobStatus.QUEUED and bool(job.attempts)
-
-        await until(waits)
+        await until_it_waits(service, second.id)
     async with reusing(tmp_path, again := StubExecutor()) as service:
         assert (await ended(service, second.id)).status is JobStatus.COMPLETED
         assert again.runs == 1
