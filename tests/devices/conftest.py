@@ -5,6 +5,7 @@ Where VAAPI can't run the tests are skipped and say why. With `REQUIRE_DEVICE=va
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -56,6 +57,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def rig(tmp_path: Path) -> Generator[Rig, None, None]:
     """A machine with a UHD 770 (renderD128) and an Arc A380 (renderD129), both able to do all that softva can."""
+    # what earlier tests held of a GPU, a failed run's traceback for one, is closed before this test's log begins
+    gc.collect()
     machine = Rig(tmp_path / "machine", (UHD_770, ARC_A380), _folder)
     yield machine
     machine.close()
