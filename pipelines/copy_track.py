@@ -108,6 +108,8 @@ class CopyTrack:
     _undated: list[Packet[Any]] = field(default_factory=list)
     _first: tuple[int, int] | None = None
     _end: int = 0
+    _newest: tuple[int, int] = (0, 0)
+    """The latest presentation time, and the latest before it."""
     _ready: Packet[Any] | None = None
     """The last one, which leaves when the next comes or with the end's duration."""
 
@@ -157,6 +159,12 @@ class CopyTrack:
             self._write_undated(None, time_base, self.clock.origin)
         if self._ready is None:
             return
+        last, before = self._newest
+        if self.is_video and self._end <= last:
+            # nothing says how long it is shown: as long as the one before it
+            self._end = last + max(1, last - before)
+            self._see_end(self._end * time_base + (self.clock.origin or 0))
+            self._ready.duration = self._end - (self._ready.pts or 0)
         if self.is_video and self._first is not None and self.durations == "last":
             lasts_until(self._ready, self._end, self._first)
         self._mux(self._ready)
@@ -208,13 +216,14 @@ class CopyTrack:
         packet.stream = self.stream
         if self._first is None:
             self._first = (packet.pts, packet.dts)
+        self._end = max(self._end, packet.pts + (packet.duration or 0))
+        self._newest = (max(packet.pts, self._newest[0]), max(min(packet.pts, self._newest[0]), self._newest[1]))
+        self._count(packet, time, (packet.duration or 0) * time_base)
         if self._ready is not None and self._ready.dts is not None:
-            if self.is_video and not packet.duration:
+            if self.is_video and not packet.duration and self.durations != "each":
                 packet.duration = packet.dts - self._ready.dts  # until another is known
             self._mux(self._ready)
         self._ready = packet
-        self._end = max(self._end, packet.pts + (packet.duration or 0))
-        self._count(packet, time, (packet.duration or 0) * time_base)
 
     def _times(self, packet: Packet[Any], time_base: Fraction, origin: Fraction) -> tuple[int, int]:
         """pts and dts; each stands in for the other, and the last packet's for both."""
@@ -228,8 +237,11 @@ class CopyTrack:
         state.frames += 1
         state.packets += 1
         state.first = time if state.first is None else min(time, state.first)
-        state.end = max(time + duration, state.end or time)
+        self._see_end(time + duration)
         self.bytes += packet.size
+
+    def _see_end(self, end: Fraction) -> None:
+        self.state.end = max(end, self.state.end or end)
 
     @property
     def end_seconds(self) -> float:

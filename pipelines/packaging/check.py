@@ -6,7 +6,7 @@ It is read by its own playlists and headers, not by what the writing code rememb
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -68,6 +68,11 @@ class _Check:
         self._packaging, self._layout = packaging, layout
         self._folder = root / layout.folder
         self._path = str(PurePosixPath(path).parent / layout.folder)
+        self._due = Fraction(0)
+        """When the segment begins by what is listed before it, counted from the first one's begin."""
+        self._begin: Fraction | None = None
+        self._held = Fraction(0)
+        """Seconds of all samples so far."""
 
     def track(self, expected: Fraction) -> None:
         """`expected`: seconds that were written of it."""
@@ -81,6 +86,9 @@ class _Check:
         for segment in segments:
             reader(init, segment)
             total += segment.seconds
+            self._due = total
+        if self._begin is not None and abs(total - self._held) > FRAME_SLACK + self._frame():
+            raise _failed(f"{self._path} lasts {float(self._held):.3f} s, not as listed", self._path)
         if abs(total - expected) > max(SLACK_SECONDS, expected / 100):
             raise _failed(f"{self._path} lasts {float(total):.2f} s, {float(expected):.2f} s were written", self._path)
         if self._packaging.encryption is not None:
@@ -97,8 +105,7 @@ class _Check:
         if self._packaging.single_file:
             return self._split(self._folder / "media.mp4")
         init_data = (self._folder / "init.mp4").read_bytes()
-        paths = sorted(self._folder.glob("*.m4s"))
-        return init_data, [Found(path, _lasts(init_data, path.read_bytes())) for path in paths]
+        return init_data, _timed(init_data, sorted(self._folder.glob("*.m4s")))
 
     def _split(self, path: Path) -> tuple[bytes, list[Found]]:
         """The parts of a file without a playlist: the init section, and one segment of all fragments."""
@@ -113,16 +120,20 @@ class _Check:
             raise _failed(f"{self._name(segment)} is not whole", self._name(segment))
 
     def _fmp4(self, init: bytes, segment: Found) -> None:
+        """Where pictures are reordered and their times uneven, a segment's samples do not last as long as it does."""
         data = segment.read()
         try:
-            lasts = _lasts(init, data)
+            self._held += _lasts(init, data)
             first = parse_all(data)[0]
+            begin = Fraction(first.begin, track_timescale(init))
         except ValueError as error:
             raise _failed(f"{self._name(segment)} is not whole: {error}", self._name(segment)) from error
         if not first.samples[0].sync:
             raise _failed(f"{self._name(segment)} does not begin with a keyframe", self._name(segment))
-        if abs(lasts - segment.seconds) > FRAME_SLACK + self._frame():
-            raise _failed(f"{self._name(segment)} lasts {float(lasts):.3f} s, not as listed", self._name(segment))
+        self._begin = begin if self._begin is None else self._begin
+        away = begin - self._begin - self._due
+        if abs(away) > FRAME_SLACK + self._frame():
+            raise _failed(f"{self._name(segment)} begins {float(away):.3f} s off what is listed", self._name(segment))
 
     def _ts(self, init: bytes, segment: Found) -> None:
         data = segment.read()
@@ -169,6 +180,17 @@ def parse_all(data: bytes) -> list[Fragment]:
 
 def _lasts(init: bytes, data: bytes) -> Fraction:
     return Fraction(sum(fragment.duration for fragment in parse_all(data)), track_timescale(init))
+
+
+def _timed(init: bytes, paths: Sequence[Path]) -> list[Found]:
+    """Segments of which no playlist says how long they are: each lasts until the next one begins."""
+    begins, held, scale = [], 0, track_timescale(init)
+    for path in paths:
+        fragments = parse_all(path.read_bytes())
+        begins.append(fragments[0].begin)
+        held += sum(fragment.duration for fragment in fragments)
+    ends = [*begins[1:], begins[0] + held] if begins else []
+    return [Found(path, Fraction(end - begin, scale)) for path, begin, end in zip(paths, begins, ends, strict=True)]
 
 
 def read_playlist(path: Path) -> tuple[Found | None, list[Found]]:

@@ -109,7 +109,11 @@ class _Mp4Piece:
 
     @property
     def end(self) -> Fraction:
-        return Fraction(self.fragment.end - self.delay, self.timescale)
+        """Where the track ends if this is its last piece: it is as long in decode order, and `lasts_until` saw to it.
+
+        Samples have the durations of others where pictures are reordered and their times uneven.
+        """
+        return Fraction(self.fragment.decode_time + self.fragment.duration, self.timescale)
 
 
 class Mp4Lane(Lane):

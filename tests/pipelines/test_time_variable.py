@@ -11,7 +11,8 @@ from typing import Any
 import av
 import pytest
 
-from tests.jobs import SMALL, rest_slow, transcoded
+from tests.hls_rules import check_media
+from tests.jobs import SMALL, rest_slow, run_job, transcoded
 from tests.measure import assert_dts_rising, decode_audio, decode_video, frame_psnr, packet_times
 from tests.media import Tone, make_video
 
@@ -193,3 +194,33 @@ def test_sound_that_ends_before_the_picture_or_after_it_keeps_its_length(tmp_pat
         assert decode_audio(path).seconds == pytest.approx(float(seconds), abs=0.025)
         assert len(decode_video(path).frames) == 50
         assert not result.warnings
+
+
+GAPS = [Fraction(n, 25) for n in (0, 1, 10, 11, 30, 70, 74)]
+
+
+@pytest.mark.parametrize(("container", "same"), [("mp4", True), ("mov", True), ("mkv", True), ("ts", False)])
+def test_a_copy_from_a_transport_stream_ends_as_its_last_picture_can(
+    tmp_path: Path, container: str, same: bool
+) -> None:
+    """It has no durations: the one of the last picture is the one before it, not the longest of all."""
+    source = make_video(tmp_path / "in.ts", size=SIZE, timestamps=GAPS, end=Fraction(3), audio=(), b_frames=2)
+    path, result = transcoded(source, tmp_path / "out", {"type": "copy", "format": container})
+    assert result.outputs[0].duration_seconds == pytest.approx(3.12, abs=0.002)
+    assert shown_until(path) == pytest.approx(3.12 if same else 2.96, abs=0.002)
+
+
+@pytest.mark.parametrize("kind", ["hls", "dash", "cmaf"])
+@pytest.mark.parametrize("speed", ["ultrafast", "veryfast"])
+def test_ladders_of_uneven_pictures_end_when_they_do(tmp_path: Path, kind: str, speed: str) -> None:
+    """Also where pictures are reordered, so that samples have the durations of others."""
+    source = make_video(tmp_path / "in.mkv", size=SIZE, timestamps=GAPS, end=Fraction(3), audio=())
+    rung = {"height": 64, "speed": speed}
+    result = run_job(source, tmp_path / "out", {"type": kind, "segment_seconds": 2, "video": [rung]})
+    root = tmp_path / "out" / "output"
+    if kind == "dash":
+        assert 'mediaPresentationDuration="PT3.0S"' in (root / "manifest.mpd").read_text()
+    else:
+        listed = check_media(root / "64p" / "index.m3u8")
+        assert [entry.seconds for entry in listed.entries] == [Fraction(14, 5), Fraction(1, 5)]
+    assert result.outputs[0].duration_seconds == pytest.approx(3)
