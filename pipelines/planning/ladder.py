@@ -99,7 +99,10 @@ class LadderAssembly(OutputAssembly):
     def _rungs(self) -> list[VideoRendition | CopyRendition]:
         """The ladder's rungs, each once; what lies above the source makes way for what comes to the same."""
         output = self.output
-        if output.video is None or not self.source.video:
+        if output.video is None:
+            return []
+        if not self.source.video:
+            self._lacks("video", "video")
             return []
         track = self._picture()
         if track is None:

@@ -82,6 +82,12 @@ class OutputAssembly:
             )
         return track
 
+    def _lacks(self, field: str, kind: str) -> None:
+        """The input has no track of that kind: a warning where one was asked for, by more than the default's word."""
+        asked = getattr(self.output, field)
+        if asked not in (None, type(self.output).model_fields[field].default):
+            self.notes.add(f"no_{field}", f"the input has no {kind}, which was asked for: the output is without")
+
     def _leave_others(self, track: VideoInfo | None) -> None:
         for other in self.source.video:
             if track is not None and other is not track:
@@ -89,7 +95,12 @@ class OutputAssembly:
 
     def _audio(self, spec: AudioSpec | str | None) -> list[RenditionPlan]:
         spec = self._faded(spec) if isinstance(spec, AudioSpec) else spec
-        if spec is None or not self.source.audio:
+        if spec is None:
+            return []
+        if not self.source.audio:
+            if isinstance(spec, AudioSpec) and (spec.languages or isinstance(spec.tracks, tuple)):
+                raise UnsupportedSpec("no audio track is as asked: the input has no sound", stage="plan", tracks=0)
+            self._lacks("audio", "sound")
             return []
         if not isinstance(spec, AudioSpec):
             return self._copies(
@@ -135,6 +146,9 @@ class OutputAssembly:
         if spec is None:
             return []
         chosen = select(self.source.subtitles, spec.tracks, spec.languages)
+        if not chosen and spec.languages:
+            wanted = ", ".join(spec.languages)
+            self.notes.add("no_subtitles", f"the input has no subtitles in {wanted}: the output is without")
         planned: list[RenditionPlan] = []
         default = next((track for track in chosen if track.default), None)
         for track in chosen:
@@ -259,7 +273,10 @@ class FileAssembly(OutputAssembly):
         return isinstance(rendition, CopyRendition) and rendition.media in ("audio", "video")
 
     def _video(self, rung: Rung | str | None) -> list[RenditionPlan]:
-        if rung is None or not self.source.video:
+        if rung is None:
+            return []
+        if not self.source.video:
+            self._lacks("video", "video")
             return []
         if isinstance(rung, Rung):
             track = self._picture()
