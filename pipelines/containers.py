@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
+
+import av
 
 _MP4_AUDIO = frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "flac", "alac"})
 _PCM = frozenset(
@@ -19,7 +23,7 @@ ChapterStyle = Literal["entries", "comments"]
 
 @dataclass(frozen=True)
 class Container:
-    """`copies` names the codecs (FFmpeg's names) that players of this container take; None: any."""
+    """`copies` names the codecs (FFmpeg's names) that players of this container take; None: all of the muxer's."""
 
     muxer: str
     extension: str
@@ -107,3 +111,22 @@ CONTAINERS: dict[str, Container] = {
         "flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art="track", tracks_per_type=1, chapters="comments",
     ),
 }  # fmt: skip
+
+
+@cache
+def muxed_codecs(muxer: str) -> frozenset[str]:
+    """FFmpeg's names of the codecs that its muxer takes as they are, as this FFmpeg says.
+
+    Those that it takes only outside of the container's own list (AVI's codecs in Matroska) are not among them: PyAV
+    makes no such track.
+    """
+    with av.open(io.BytesIO(), "w", format=muxer) as container:
+        coders = container.supported_codecs
+    return frozenset(_codec_of(coder) for coder in coders)
+
+
+def _codec_of(coder: str) -> str:
+    try:
+        return av.Codec(coder, "r").canonical_name
+    except av.codec.codec.UnknownCodecError:
+        return av.Codec(coder, "w").canonical_name

@@ -12,7 +12,7 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Discard
 
-from pipelines.errors import LimitExceeded
+from pipelines.errors import LimitExceeded, cause
 from pipelines.limits import Limits
 from pipelines.source import SourceInfo
 from pipelines.timestamps import InputClock
@@ -81,7 +81,7 @@ class Demuxer:
         except av.error.FFmpegError as error:
             if isinstance(error, MemoryError):
                 raise
-            self._warnings.add("read_error", f"the input could not be read to its end: {error}")
+            self._warnings.add("read_error", f"the input could not be read to its end: {cause(error)}")
 
     def _lane(self, stream: Any) -> _Lane:
         time_base: Fraction = stream.time_base or Fraction(1, 90_000)

@@ -14,7 +14,7 @@ from av.container import InputContainer, OutputContainer
 from av.packet import Packet
 from av.video.frame import PictureType, VideoFrame
 
-from pipelines.errors import EncoderRejected
+from pipelines.errors import EncoderRejected, cause
 from pipelines.rendition import AudioRendition, SubtitleRendition, VideoRendition
 from pipelines.scheduling import ordinary_threads
 from pipelines.video.colours import MATRICES, PRIMARIES, RANGES, TRANSFERS
@@ -119,7 +119,10 @@ def open_encoder(context: Any, encoder: str) -> None:
             context.open(strict=False)
     except (av.error.FFmpegError, ValueError) as error:
         raise EncoderRejected(
-            f"{encoder} refused its settings: {error}", stage="encode", encoder=encoder, options=dict(context.options)
+            f"{encoder} refused its settings: {cause(error)}",
+            stage="encode",
+            encoder=encoder,
+            options=dict(context.options),
         ) from error
     refuse_unused(context, encoder)
 

@@ -185,3 +185,8 @@ class Crashed(PipelineError):
 
 class Cancelled(PipelineError):
     code = "cancelled"
+
+
+def cause(error: BaseException) -> str:
+    """What FFmpeg or the system says, without the file that it says it of: a path of this machine is nobody's."""
+    return getattr(error, "strerror", None) or str(error)

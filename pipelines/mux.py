@@ -16,7 +16,16 @@ from av.stream import Disposition
 
 from pipelines import encode
 from pipelines.covers import ATTACHMENTS
-from pipelines.errors import BadInput, DeviceUnsupported, DiskFull, LimitExceeded, OutputFailed, PipelineError, Stage
+from pipelines.errors import (
+    BadInput,
+    DeviceUnsupported,
+    DiskFull,
+    LimitExceeded,
+    OutputFailed,
+    PipelineError,
+    Stage,
+    cause,
+)
 from pipelines.hardware.encoding import add_hardware_stream
 from pipelines.hardware.gpu import Gpu
 from pipelines.metadata import chapter_comments, disposition_of, language_for
@@ -41,7 +50,7 @@ def output_error(error: Exception, path: str, stage: Stage = "mux") -> PipelineE
         return DiskFull(f"no space left while writing {path}", stage=stage, path=path)
     if number == errno.EFBIG:
         return LimitExceeded("limit_output", f"{path} grew above the limit", stage=stage, path=path)
-    return OutputFailed(f"writing {path} failed: {error}", stage=stage, path=path, errno=number)
+    return OutputFailed(f"writing {path} failed: {cause(error)}", stage=stage, path=path, errno=number)
 
 
 class Writer:

@@ -13,7 +13,7 @@ from pipelines.assembly import Assembly
 from pipelines.captions.earlier_cues import earlier_cues
 from pipelines.channel import Stopped
 from pipelines.demux import Demuxer
-from pipelines.errors import Cancelled, LargerThanSource, LimitExceeded, OutOfMemory
+from pipelines.errors import Cancelled, LargerThanSource, LimitExceeded, OutOfMemory, cause
 from pipelines.hardware.drm_usage import GpuClock
 from pipelines.hardware.gpu import open_source, opened_gpu
 from pipelines.limits import Limits
@@ -124,7 +124,7 @@ class _Run:
         except Stopped:
             return
         except MemoryError as error:
-            self._fail(OutOfMemory(f"out of memory: {error}", stage="run"))
+            self._fail(OutOfMemory(f"out of memory: {cause(error)}", stage="run"))
         except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
             self._fail(error)
 

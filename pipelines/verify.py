@@ -6,7 +6,7 @@ from pathlib import Path
 
 import av
 
-from pipelines.errors import VerifyFailed
+from pipelines.errors import VerifyFailed, cause
 from pipelines.packaging.check import verify_package
 from pipelines.pictures.check import verify_pictures
 from pipelines.rendition import CopyRendition, OutputPlan, Plan, SubtitleRendition
@@ -45,7 +45,7 @@ def _verify_file(output: OutputPlan, written: OutputResult, path: Path) -> None:
             duration = None if container.duration is None else container.duration / av.time_base
             frames = {stream.index: stream.frames for stream in container.streams}
     except (av.error.FFmpegError, ValueError) as error:
-        raise VerifyFailed(f"{output.path} does not open: {error}", stage="verify", path=output.path) from error
+        raise VerifyFailed(f"{output.path} does not open: {cause(error)}", stage="verify", path=output.path) from error
     pairs = list(zip(output.renditions, written.renditions, strict=True))
     expected = sorted(_media(rendition) for rendition, _ in pairs if _media(rendition) in ("video", "audio"))
     # a track of which nothing came (allowed by the job) may be left out by the muxer

@@ -16,6 +16,7 @@ from av.subtitles.subtitle import SubtitleSet
 
 from pipelines.captions.cues import UNTIMED_MS, Cue, Screen, for_webvtt, read_events
 from pipelines.copy_track import CopyClock, twin_of
+from pipelines.errors import cause
 from pipelines.mux import Writer
 from pipelines.timestamps import rescale
 from pipelines.tracks import TrackState
@@ -144,7 +145,7 @@ class SubtitleTrack(Subtitles):
         try:
             subtitle = self._decoder.decode2(self._as_utf8(packet, begin))
         except av.error.FFmpegError as error:
-            self.warnings.add("subtitle_error", f"a subtitle could not be decoded: {error}", float(begin))
+            self.warnings.add("subtitle_error", f"a subtitle could not be decoded: {cause(error)}", float(begin))
             return
         if subtitle is None:
             return
@@ -206,7 +207,9 @@ class SubtitleTrack(Subtitles):
             try:
                 packet = self.stream.codec_context.encode_subtitle(SubtitleSet.create(line, 0, cue.end - cue.begin))
             except av.error.FFmpegError as error:
-                self.warnings.add("subtitle_error", f"a subtitle could not be converted: {error}", cue.begin / 1000)
+                self.warnings.add(
+                    "subtitle_error", f"a subtitle could not be converted: {cause(error)}", cue.begin / 1000
+                )
                 continue
             packet.time_base = MILLISECOND
             packet.pts = packet.dts = self._last = max(cue.begin, self._last)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol
 
-from pipelines.errors import PipelineError
+from pipelines.errors import PipelineError, cause
 from pipelines.live.units import Piece
 from pipelines.live.worker import Worker
 
@@ -128,7 +128,7 @@ class Queued(Worker):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        self.standing.error = getattr(error, "message", None) or str(error)
+        self.standing.error = getattr(error, "message", None) or cause(error)
         self.standing.failures += 1
         self.standing.state = "failed"
         with self._changed:

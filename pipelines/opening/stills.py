@@ -7,7 +7,7 @@ from pathlib import Path
 import av
 from av.video.frame import VideoFrame
 
-from pipelines.errors import BadInput, LimitExceeded, OutOfMemory
+from pipelines.errors import BadInput, LimitExceeded, OutOfMemory, cause
 from pipelines.filters import Overlay
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
@@ -58,7 +58,7 @@ def read_image(path: Path, key: str, limits: Limits) -> VideoFrame:
         except (av.error.FFmpegError, ValueError, IndexError, StopIteration) as error:
             if isinstance(error, MemoryError):
                 raise OutOfMemory(f"out of memory: the image {key}", stage="filter") from error
-            raise BadInput(f"the image {key} can't be decoded: {error}", stage="filter", image=key) from error
+            raise BadInput(f"the image {key} can't be decoded: {cause(error)}", stage="filter", image=key) from error
     _check_pixels(frame.width, frame.height, key, limits)
     return frame.reformat(format="rgba")
 

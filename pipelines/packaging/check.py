@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import av
 
-from pipelines.errors import VerifyFailed
+from pipelines.errors import VerifyFailed, cause
 from pipelines.packaging.layout import DASH_NAME, HLS_NAME, IFRAMES_NAME, Packaging, TrackLayout
 from pipelines.packaging.mp4 import Fragment, boxes, parse, track_timescale
 from pipelines.packaging.ts import OFFSET_SECONDS, PACKET_BYTES
@@ -161,7 +161,7 @@ class _Check:
                 stream = next(stream for stream in container.streams if stream.type == kind)
                 next(iter(container.decode(stream)))
         except (av.error.FFmpegError, StopIteration, ValueError) as error:
-            raise _failed(f"{self._path}/{name} does not decode: {error}", f"{self._path}/{name}") from error
+            raise _failed(f"{self._path}/{name} does not decode: {cause(error)}", f"{self._path}/{name}") from error
 
     def _iframes(self, init: bytes) -> None:
         _, found = read_playlist(self._folder / IFRAMES_NAME)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import av
 
-from pipelines.errors import VerifyFailed
+from pipelines.errors import VerifyFailed, cause
 from pipelines.rendition import OutputPlan, PictureRendition
 from pipelines.result import OutputResult
 
@@ -44,7 +44,7 @@ def _check_decodes(file: Path, path: str, rendition: PictureRendition) -> None:
         with av.open(str(file.absolute())) as container:
             frame = next(container.decode(video=0), None)
     except (av.error.FFmpegError, ValueError) as error:
-        raise VerifyFailed(f"{path} does not open: {error}", stage="verify", path=path) from error
+        raise VerifyFailed(f"{path} does not open: {cause(error)}", stage="verify", path=path) from error
     if frame is None:
         raise VerifyFailed(f"{path} shows nothing", stage="verify", path=path)
     alone = rendition.form in ("poster", "gif")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.asked.filter_output import sounding_fade
 from pipelines.asked.filters import with_common
 from pipelines.asked.rungs import SoundFade
-from pipelines.containers import CONTAINERS, Container
+from pipelines.containers import CONTAINERS, Container, muxed_codecs
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.metadata import kept_tags, labels
 from pipelines.planning.audio import plan_audio
@@ -187,11 +187,13 @@ class OutputAssembly:
     ) -> list[RenditionPlan]:
         """Tracks that go along; at least one of a type that is there must, the others are dropped with a warning."""
         known = [track for track in tracks if track.codec != UNKNOWN_CODEC]
-        kept = [track for track in known if carried is None or track.codec in carried]
+        taken = muxed_codecs(self.container.muxer) if carried is None else carried
+        kept = [track for track in known if track.codec in taken]
         if known and not kept:
             codecs = ", ".join(sorted({track.codec for track in tracks}))
+            instead = " or take mkv" if any(track.codec in muxed_codecs("matroska") for track in known) else ""
             raise UnsupportedSpec(
-                f"{self.output.container} can't carry {codecs} as it is; transcode the {media} or take mkv",
+                f"{self.output.container} can't carry {codecs} as it is; transcode the {media}{instead}",
                 stage="plan",
                 output=self.output.name,
             )

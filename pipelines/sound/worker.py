@@ -12,6 +12,7 @@ from av.audio.frame import AudioFrame
 from av.packet import Packet
 
 from pipelines.channel import Channel
+from pipelines.errors import cause
 from pipelines.sound.finish import cut
 from pipelines.sound.graph import AudioGraph
 from pipelines.sound.loudness import LoudnessMeter
@@ -87,7 +88,7 @@ class AudioWorker:
                 raise
             self.state.errors += 1
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
-            self._warnings.add("decode_error", f"audio packets that could not be decoded: {error}", at)
+            self._warnings.add("decode_error", f"audio packets that could not be decoded: {cause(error)}", at)
             return
         for frame in frames:
             self._hear(frame)

@@ -18,6 +18,7 @@ from av.video.frame import VideoFrame
 from pydantic import Field
 
 from pipelines.devices import HardwareApi
+from pipelines.errors import cause
 from pipelines.hardware.encoders import DRIVER_MODES
 from pipelines.library_log import MAX_REASON, constraints, library_log, reason
 from pipelines.source import Facts
@@ -285,7 +286,7 @@ def _speed(check: SpeedCheck, node: str | None, log: Callable[[], str]) -> Check
 
 
 def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:MAX_REASON]
+    return f"{type(error).__name__}: {cause(error)}"[:MAX_REASON]
 
 
 _RUNNERS: dict[type[Any], Callable[[Any, Any, Callable[[], str]], CheckResult]] = {

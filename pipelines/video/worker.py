@@ -13,7 +13,7 @@ from av.video.frame import VideoFrame
 from pipelines.channel import Channel
 from pipelines.containers import Durations
 from pipelines.encode import VideoEncoder
-from pipelines.errors import LimitExceeded
+from pipelines.errors import LimitExceeded, cause
 from pipelines.facts.pictures import AspectWatch
 from pipelines.graph import VideoGraph
 from pipelines.hardware.decoding import DecodeWatch
@@ -103,7 +103,7 @@ class VideoDecoder:
                 self._slots.popleft()
             self.state.errors += 1
             at = None if packet is None or packet.pts is None else float(packet.pts * self._time_base)
-            self._warnings.add("decode_error", f"video packets that could not be decoded: {error}", at)
+            self._warnings.add("decode_error", f"video packets that could not be decoded: {cause(error)}", at)
             return
         if self._watch is not None:
             self._watch.saw(packet, frames)

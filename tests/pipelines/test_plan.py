@@ -236,6 +236,16 @@ def test_picture_subtitles_are_dropped_with_a_warning_where_the_container_takes_
 def test_remux_refuses_what_the_container_cannot_carry() -> None:
     with pytest.raises(UnsupportedSpec, match="can't carry"):
         planned({"type": "copy", "format": "mp4"}, source(video(codec="vp8"), audio()))
+    with pytest.raises(UnsupportedSpec, match=r"can't carry dvvideo as it is; transcode the video$"):
+        planned({"type": "copy", "format": "mkv"}, source(video(codec="dvvideo"), audio()))
+
+
+def test_matroska_takes_copies_of_what_its_muxer_has_a_name_for() -> None:
+    plan = planned(
+        {"type": "copy", "format": "mkv"}, source(video(codec="ffv1"), audio(codec="pcm_alaw"), audio(codec="dts"))
+    )
+    assert [r.codec for r in plan.outputs[0].renditions if isinstance(r, CopyRendition)] == ["ffv1", "dts"]
+    assert [warning.code for warning in plan.warnings] == ["track_dropped"]
 
 
 def test_clip_beyond_the_end_is_refused() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import av
 
-from pipelines.errors import DiskFull, LimitExceeded, OutOfMemory, PipelineError
+from pipelines.errors import DiskFull, LimitExceeded, OutOfMemory, PipelineError, cause
 from transcoder.children.process import EVENTS_FD, MAX_EVENT_BYTES, reached_data_limit
 from transcoder.children.sandbox import Confinement, Layers, enter
 
@@ -91,7 +91,7 @@ def as_pipeline_error(error: Exception) -> PipelineError:
     if isinstance(error, PipelineError):
         return error
     if isinstance(error, MemoryError):
-        return OutOfMemory(f"out of memory: {error}")
+        return OutOfMemory(f"out of memory: {cause(error)}")
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
-        return _BY_ERRNO[error.errno](error.strerror or str(error))
-    return PipelineError(f"{type(error).__name__}: {error}")
+        return _BY_ERRNO[error.errno](cause(error))
+    return PipelineError(f"{type(error).__name__}: {cause(error)}")
