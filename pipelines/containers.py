@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -40,7 +40,7 @@ class Container:
     display_matrix: bool = False
     """Whether it says how players turn the picture."""
     pixel_shape: bool = True
-    """Whether its header says the sample aspect ratio (PyAV does not hand it to Matroska's muxer)."""
+    """Whether its header says the sample aspect ratio."""
     chapters: ChapterStyle | None = "entries"
     time_base_denominator: int = 90_000
     """Ticks per second that video timing is kept with where the source's own are too coarse."""
@@ -71,12 +71,12 @@ CONTAINERS: dict[str, Container] = {
         "matroska", "mkv", {"cues_to_front": "1"}, copies_video=None, copies_audio=None,
         copies_subtitles=frozenset({"subrip", "ass", "webvtt", "hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle"}),
         subtitle_codec="subrip", cover_art="attachment",
-        display_matrix=True, pixel_shape=False, time_base_denominator=1000,
+        display_matrix=True, time_base_denominator=1000,
     ),
     "webm": Container(
         "webm", "webm", {"cues_to_front": "1"}, copies_video=frozenset({"vp8", "vp9", "av1"}),
         copies_audio=frozenset({"opus", "vorbis"}), copies_subtitles=frozenset({"webvtt"}), subtitle_codec="webvtt",
-        display_matrix=True, pixel_shape=False, time_base_denominator=1000,
+        display_matrix=True, time_base_denominator=1000,
     ),
     "ts": Container(
         "mpegts", "ts", {}, copies_video=frozenset({"h264", "hevc", "mpeg2video", "mpeg1video"}),
@@ -111,6 +111,10 @@ CONTAINERS: dict[str, Container] = {
         "flac", "flac", {}, copies_audio=frozenset({"flac"}), cover_art="track", tracks_per_type=1, chapters="comments",
     ),
 }  # fmt: skip
+
+LIVE_MKV = "mkv, live"
+"""Matroska that is written as a stream is: its header is done with before its end."""
+CONTAINERS[LIVE_MKV] = replace(CONTAINERS["mkv"], pixel_shape=False)
 
 
 @cache

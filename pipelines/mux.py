@@ -28,6 +28,7 @@ from pipelines.errors import (
 )
 from pipelines.hardware.encoding import add_hardware_stream
 from pipelines.hardware.gpu import Gpu
+from pipelines.matroska.shapes import write_pixel_shapes
 from pipelines.metadata import chapter_comments, disposition_of, language_for
 from pipelines.rendition import (
     AudioRendition,
@@ -66,6 +67,7 @@ class Writer:
         self._unopened = 0
         self._chapters: tuple[Chapter, ...] | None = None
         self._early: list[Packet[Any]] = []
+        self._shapes: dict[int, Fraction] = {}
 
     def _open(self) -> Any:
         return av.open(
@@ -100,6 +102,8 @@ class Writer:
         else:
             assert isinstance(rendition, SubtitleRendition)
             stream = encode.add_subtitle_stream(self._container, rendition, source)
+        if isinstance(rendition, VideoRendition | CopyRendition) and rendition.sample_aspect_ratio != 1:
+            self._shapes[stream.index + 1] = rendition.sample_aspect_ratio
         disposition = disposition_of(default=rendition.default, forced=rendition.forced, roles=rendition.roles)
         if isinstance(rendition, CopyRendition) and rendition.media == "picture":
             disposition = Disposition.attached_pic
@@ -120,6 +124,9 @@ class Writer:
             ) from error
         if rendition.codec_tag is not None:
             stream.codec_context.codec_tag = rendition.codec_tag
+        if rendition.sample_aspect_ratio != 1:
+            # a container says it beside the codec's parameters, which alone are copied
+            stream.codec_context.sample_aspect_ratio = rendition.sample_aspect_ratio
         return stream
 
     def attach(self, codec: str, data: bytes) -> None:
@@ -192,6 +199,8 @@ class Writer:
             raise DeviceUnsupported("no picture came to open the GPU's encoder with", stage="encode")
         try:
             self._container.close()
+            if self._shapes and self.plan.muxer in ("matroska", "webm") and self._started:
+                write_pixel_shapes(self.path, self._shapes, webm=self.plan.muxer == "webm")
         except MUX_ERRORS as error:
             raise output_error(error, self.plan.path) from error
 

@@ -129,6 +129,7 @@ class CopyRendition(_Rendition):
     kind: Literal["copy"] = "copy"
     media: Literal["video", "audio", "subtitle", "picture"]
     codec_tag: str | None = None
+    sample_aspect_ratio: Fraction = Fraction(1)
 
 
 class PictureRendition(_Rendition):

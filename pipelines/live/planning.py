@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from pipelines import encoders
 from pipelines.asked.rungs import AudioSpec, Rung
 from pipelines.asked.streams import CARRIED, LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
+from pipelines.containers import LIVE_MKV
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.planning.audio import plan_audio
@@ -174,7 +175,7 @@ class _Maker:
             return self._copy("video")
         codec = rung.codec or CARRIED[output.container][0][0]
         asked = rung.model_copy(update={"codec": codec, "gop_seconds": _gop_seconds(rung, output)})
-        container = PLANNED_AS.get(output.container, output.container)
+        container = LIVE_MKV if output.container == "mkv" else PLANNED_AS.get(output.container, output.container)
         made = plan_video(asked, self.video, container, self.site)
         options = encoders.merge(made.options, PROMPT.get(made.encoder, {}))
         return _named(self.plan.video, "v", made.model_copy(update={"options": options}))

@@ -142,6 +142,7 @@ class LadderAssembly(OutputAssembly):
             codec=track.codec,
             media="video",
             codec_tag=encoded.codec_tag,
+            sample_aspect_ratio=track.sample_aspect_ratio,
             **labels(track, default=True),
             reason=f"copied: {track.codec}, size, bitrate and keyframes of the source satisfy the rung",
         )

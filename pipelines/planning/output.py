@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from pipelines.asked.filter_output import sounding_fade
 from pipelines.asked.filters import with_common
@@ -208,6 +209,7 @@ class OutputAssembly:
                 codec=track.codec,
                 media=media,
                 codec_tag="hvc1" if track.codec == "hevc" and hvc1 else None,
+                sample_aspect_ratio=track.sample_aspect_ratio if isinstance(track, VideoInfo) else Fraction(1),
                 **labels(track, default=track is default),
                 reason=f"{track.codec} copied without re-encoding",
             )

@@ -39,9 +39,7 @@ def test_an_unscaled_picture_keeps_its_pixel_shape_in_every_container(
 ) -> None:
     output = made(anamorphic(tmp_path / f"clip.{origin}"), tmp_path / "out", kind, codec=codec)
     assert close(display_aspect(output), Fraction(176, 144) * Fraction(16, 11), 0.01)
-    # Matroska is not told the shape, and AV1 and VP9 don't carry it: square pixels, as large as displayed
-    squared = kind in ("mkv", "webm") and codec in ("av1", "vp9")
-    assert (seen(output).width, seen(output).height) == ((256, 144) if squared else (176, 144))
+    assert (seen(output).width, seen(output).height) == (176, 144)
 
 
 @pytest.mark.parametrize(("kind", "codec"), KINDS)

@@ -1,0 +1,1 @@
+"""Matroska and WebM beyond what FFmpeg's muxer can be told."""
