@@ -35,6 +35,7 @@ ServiceError
     ├── AlreadyRunning    already_running            another service owns the data folder
     └── SandboxMissing    sandbox_missing            children can't be confined, and have to be
 
+What players of low-latency streams are refused with is in `transcoder.streams.edge` and `transcoder.streams.holding`.
 What goes wrong with an input's URL is in `transcoder.network.fetch` and `transcoder.network.addresses`; with who calls,
 in `transcoder.auth.errors`.
 """

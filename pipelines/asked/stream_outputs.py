@@ -131,7 +131,26 @@ class _Packaged(_Encoded):
         return self
 
 
-class HlsOutput(_Packaged):
+class _Listed(_Packaged):
+    """With playlists of HLS."""
+
+    low_latency: bool = Field(
+        False, description="segments are published in parts, and requests wait for them (low-latency HLS); needs fMP4"
+    )
+    part_seconds: float = Field(
+        0.5, ge=0.2, le=2, description="of a part: it has the fewest pictures that last as long"
+    )
+
+    @model_validator(mode="after")
+    def _parted(self) -> Self:
+        if self.low_latency and self.container != "fmp4":
+            raise ValueError("low latency needs segments of the type fmp4")
+        if self.low_latency and self.part_seconds > self.segment_seconds / 2:
+            raise ValueError("a segment has two parts at least")
+        return self
+
+
+class HlsOutput(_Listed):
     """Live HLS: `index.m3u8`, and `dvr.m3u8` where there is a longer window."""
 
     type: Literal["hls"] = "hls"
@@ -152,7 +171,7 @@ class DashOutput(_Packaged):
         return "fmp4"
 
 
-class CmafOutput(_Packaged):
+class CmafOutput(_Listed):
     """HLS and DASH over one set of segments."""
 
     type: Literal["cmaf"] = "cmaf"

@@ -68,6 +68,11 @@ class Cutter:
                 finished.append(self._closed(done, self._open))
         return finished
 
+    @property
+    def unfinished(self) -> Cut | None:
+        """The segment that is finished next: what it has so far stays in it."""
+        return self._open
+
     def flush(self) -> list[Cut]:
         """What is left, at the end or where the source went away."""
         left = [cut for cut in (self._open, *self._following) if cut is not None and cut.pieces]

@@ -51,7 +51,7 @@ class EncoderHome:
         track = Track(
             name, "audio", rendition.codec, Fraction(1, rendition.sample_rate), stream,
             bytes(context.extradata or b""), channels=context.layout.nb_channels, bit_rate=rendition.bit_rate,
-            home=self,
+            steady=True, home=self,
         )  # fmt: skip
         return AudioEncoder(stream, rendition, priming=True), track
 
@@ -64,7 +64,7 @@ def video_track(name: str, rendition: VideoRendition, stream: Any, time_base: Fr
     return Track(
         name, "video", rendition.codec, time_base, stream, bytes(stream.codec_context.extradata or b""),
         width=rendition.width, height=rendition.height, frame_rate=rendition.frame_rate,
-        codec_tag=rendition.codec_tag, home=home,
+        codec_tag=rendition.codec_tag, steady=rendition.constant_rate, home=home,
     )  # fmt: skip
 
 

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from pipelines.asked.streams import PackagedOutput
+from pipelines.asked.streams import DashOutput, PackagedOutput
 from pipelines.live.cutting import Cut, Cutter
 from pipelines.live.folder import write_whole
 from pipelines.live.journal import Journal
 from pipelines.live.mpd import manifest
+from pipelines.live.parted import PartedShelf
+from pipelines.live.parting import InStep
 from pipelines.live.shelf import Shelf, Wall
 from pipelines.live.sink import Queued
 from pipelines.live.units import Piece, Track
 from pipelines.packaging.codecs import Shape, codec_string
 from pipelines.packaging.m3u8 import Alternative, MultivariantPlaylist, Variant
+from pipelines.packaging.parts import Report
 
 AUDIO_GROUP = "audio"
 RETENTION_SEGMENTS = 3
@@ -32,6 +35,8 @@ class _Lane:
     shelf: Shelf
     cutter: Cutter
     names: frozenset[str]
+    step: InStep | None = None
+    """Where parts are published before their segment is whole."""
 
 
 class Packager(Queued):
@@ -44,6 +49,8 @@ class Packager(Queued):
         super().__init__(str(output.name), output.type, frozenset(names), names[0])
         self._output, self._folder, self._wall = output, folder, wall
         self._hls = output.type in ("hls", "cmaf")
+        self._low_latency = not isinstance(output, DashOutput) and output.low_latency
+        self.prompt = self._low_latency
         self._dash = output.type in ("dash", "cmaf")
         self._tracks: dict[str, Track] = {}
         self._video, self._audio = tuple(video), audio
@@ -51,6 +58,7 @@ class Packager(Queued):
         self._lanes = self._make_lanes()
         for lane in self._lanes:
             (folder / lane.shelf.name).mkdir(exist_ok=True)
+            self._restore(lane)
         self._top = ""
 
     def _make_lanes(self) -> list[_Lane]:
@@ -67,24 +75,53 @@ class Packager(Queued):
     def _lane(self, name: str, cut_by: tuple[str, ...], keeps: tuple[str, ...]) -> _Lane:
         output = self._output
         known = [each for each in self._journal.known if each.rendition == name]
-        shelf = Shelf(name, self._folder, output.container, keeps, output.segment_seconds, known)
         seconds = Fraction(output.segment_seconds).limit_denominator(1000)
-        return _Lane(shelf, Cutter(cut_by, seconds), frozenset(cut_by))
+        cutter = Cutter(cut_by, seconds)
+        if isinstance(output, DashOutput) or not output.low_latency:
+            shelf = Shelf(name, self._folder, output.container, keeps, output.segment_seconds, known)
+            return _Lane(shelf, cutter, frozenset(cut_by))
+        part = Fraction(output.part_seconds).limit_denominator(1000)
+        parted = PartedShelf(name, self._folder, keeps, output.segment_seconds, known, part)
+        return _Lane(parted, cutter, frozenset(cut_by), InStep(cut_by[0]))
+
+    def _restore(self, lane: _Lane) -> None:
+        """Parts of a segment that was never finished are one by now: their numbers were told."""
+        if isinstance(lane.shelf, PartedShelf):
+            try:
+                made = lane.shelf.restore()
+                if made is not None:
+                    self._journal.add(made)
+            except OSError as error:
+                self._note(error)
 
     def take(self, piece: Piece) -> None:
         self._tracks[piece.track.name] = piece.track
         for lane in self._lanes:
             if piece.track.name in lane.names:
-                for cut in lane.cutter.take(piece):
-                    self._publish(lane, cut)
+                for each in (piece,) if lane.step is None else lane.step.take(piece):
+                    self._take(lane, each)
+
+    def _take(self, lane: _Lane, piece: Piece) -> None:
+        for cut in lane.cutter.take(piece):
+            self._publish(lane, cut)
+        if isinstance(lane.shelf, PartedShelf):
+            try:
+                if lane.shelf.feed(lane.cutter.unfinished):
+                    self._list_parts(lane.shelf)
+            except OSError as error:
+                self._note(error)
 
     def end(self) -> None:
         for lane in self._lanes:
+            for piece in () if lane.step is None else lane.step.rest():
+                self._take(lane, piece)
             for cut in lane.cutter.flush():
                 self._publish(lane, cut)
         if self.final:
             for lane in self._lanes:
                 self._list(lane, ended=True)
+                if isinstance(lane.shelf, PartedShelf):
+                    lane.shelf.clear()
             self._write_manifest(ended=True)
 
     def _publish(self, lane: _Lane, cut: Cut) -> None:
@@ -99,12 +136,15 @@ class Packager(Queued):
             self._write_top()
             self._write_manifest()
         except OSError as error:
-            self.standing.failures += 1
-            self.standing.error = f"a segment could not be written: {os.strerror(error.errno or 0)}"
-            self.standing.state = "retrying"
+            self._note(error)
             return
         self.standing.bytes += made.size
         self.standing.state, self.standing.error = "live", None
+
+    def _note(self, error: OSError) -> None:
+        self.standing.failures += 1
+        self.standing.error = f"a segment could not be written: {os.strerror(error.errno or 0)}"
+        self.standing.state = "retrying"
 
     def _forget(self, lane: _Lane, newest: Fraction) -> None:
         kept = Fraction(self._output.kept_seconds)
@@ -119,8 +159,23 @@ class Packager(Queued):
         if not self._hls:
             return
         for prefix, window in self._windows():
-            text = lane.shelf.playlist(window, self._wall, ended=ended)
+            if isinstance(lane.shelf, PartedShelf) and not prefix and not ended:
+                self._list_parts(lane.shelf)
+                continue
+            text = lane.shelf.playlist(window, self._wall, ended=ended).text()
             write_whole(self._folder / f"{prefix}{lane.shelf.name}.m3u8", text.encode())
+
+    def _list_parts(self, shelf: PartedShelf) -> None:
+        """The playlist of the window, whose edge is the newest part."""
+        all_shelves = [lane.shelf for lane in self._lanes if isinstance(lane.shelf, PartedShelf)]
+        reports = [
+            Report(f"{each.name}.m3u8", *each.position)
+            for each in all_shelves
+            if each is not shelf and each.position is not None
+        ]
+        longest = max(each.part_target for each in all_shelves)
+        text = shelf.low_latency(Fraction(self._output.window_seconds), self._wall, longest, reports).text()
+        write_whole(self._folder / f"{shelf.name}.m3u8", text.encode())
 
     def _windows(self) -> list[tuple[str, Fraction]]:
         """Name prefix and length of each set of playlists."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +11,7 @@ from pipelines.live.cutting import Cut
 from pipelines.live.folder import remove, write_whole
 from pipelines.live.journal import Segment
 from pipelines.live.remux import Continuity, segment, split_header
+from pipelines.live.units import Piece, Track
 from pipelines.packaging.m3u8 import Entry, InitSection, MediaPlaylist, target_seconds
 
 EXTENSIONS = {"fmp4": "m4s", "ts": "ts"}
@@ -45,27 +46,43 @@ class Shelf:
         if not pieces:
             return None
         tracks = [track for track in cut.tracks if track.name in self.keeps]
-        data = segment(self._container, tracks, pieces, self._next)
-        fresh, init = cut.fresh, None
         try:
-            if self._container == "fmp4":
-                header, data = split_header(data)
-                init, renewed = self._init_for(header)
-                fresh = fresh or renewed
-            else:
-                data = self._continuity.carry_on(data)
-            path = f"{self.name}/{self._next:08d}.{EXTENSIONS[self._container]}"
+            data, init, renewed = self._contents(tracks, pieces)
+            path = self._path()
             write_whole(self._folder / path, data)
         except OSError:
             self._fresh = True
             raise
-        fresh = (fresh or self._fresh) and self._next > 1
-        era = (self.segments[-1].era if self.segments else 0) + fresh
-        made = Segment(self.name, self._next, path, cut.start, cut.end, fresh, era, init, len(data))
-        self._next, self._fresh = self._next + 1, False
+        fresh = (cut.fresh or renewed or self._fresh) and self._next > 1
+        start, end = self._span(cut, pieces)
+        made = Segment(self.name, self._next, path, start, end, fresh, self._era(fresh=fresh), init, len(data))
+        self._keep(made)
+        self._fresh = False
+        return made
+
+    def _contents(self, tracks: Sequence[Track], pieces: Sequence[Piece]) -> tuple[bytes, str | None, bool]:
+        """The segment's bytes, its init section, and whether that is another one than before."""
+        data = segment(self._container, tracks, pieces, self._next)
+        if self._container != "fmp4":
+            return self._continuity.carry_on(data), None, False
+        header, data = split_header(data)
+        return data, *self._init_for(header)
+
+    def _path(self) -> str:
+        """Of the next segment."""
+        return f"{self.name}/{self._next:08d}.{EXTENSIONS[self._container]}"
+
+    def _span(self, cut: Cut, pieces: Sequence[Piece]) -> tuple[Fraction, Fraction]:
+        return cut.start, cut.end
+
+    def _era(self, *, fresh: bool) -> int:
+        """Of the next segment."""
+        return (self.segments[-1].era if self.segments else 0) + fresh
+
+    def _keep(self, made: Segment) -> None:
+        self._next = made.number + 1
         self.segments.append(made)
         self._target = max(self._target, target_seconds([made.seconds]))
-        return made
 
     def _init_for(self, header: bytes) -> tuple[str, bool]:
         """The path of this header's init section, and whether it is another one than before."""
@@ -101,19 +118,19 @@ class Shelf:
         count = sum(1 for each in self.segments if each.end > earliest)
         return self.segments[-max(count, FEWEST_LISTED) :]
 
-    def playlist(self, window: Fraction, wall: Wall, *, prefix: str = "", ended: bool = False) -> str:
-        """The media playlist of the newest segments."""
+    def playlist(self, window: Fraction, wall: Wall, *, ended: bool = False) -> MediaPlaylist:
+        """That of the newest segments."""
         listed = self.listed(window)
         first = listed[0] if listed else None
         entries, init = [], first.init if first is not None else None
         for place, each in enumerate(listed):
             entries.append(
                 Entry(
-                    uri=prefix + each.path,
+                    uri=each.path,
                     seconds=each.seconds,
                     # the first one's is in the sequence number, as it says nothing of what is listed
                     discontinuity=each.fresh and place > 0,
-                    init=InitSection(prefix + each.init) if each.init is not None and each.init != init else None,
+                    init=InitSection(each.init) if each.init is not None and each.init != init else None,
                     starts_at=wall(each.start) if place == 0 or each.fresh else None,
                 )
             )
@@ -121,11 +138,11 @@ class Shelf:
         return MediaPlaylist(
             target_seconds=self._target,
             entries=entries,
-            init=InitSection(prefix + first.init) if first is not None and first.init is not None else None,
+            init=InitSection(first.init) if first is not None and first.init is not None else None,
             media_sequence=first.number if first is not None else self._next,
             discontinuity_sequence=first.era if first is not None else 0,
             ended=ended,
-        ).text()
+        )
 
     @property
     def bit_rates(self) -> tuple[int, int]:

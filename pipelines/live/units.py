@@ -39,6 +39,8 @@ class Track:
     bit_rate: int | None = None
     codec_tag: str | None = None
     copied: bool = False
+    steady: bool = False
+    """Each piece lasts exactly as long as it says: the next one begins at its end, or there is a break."""
     home: Any = field(default=None, repr=False)
     """Keeps the template's container alive."""
 

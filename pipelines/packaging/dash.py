@@ -9,8 +9,8 @@ from math import ceil
 from xml.etree import ElementTree as ET
 
 from pipelines.packaging.layout import Packaging
-from pipelines.packaging.m3u8 import decimal, uri
 from pipelines.packaging.segments import Segment
+from pipelines.packaging.tags import decimal, uri
 from pipelines.packaging.tracks import Track, common_target, of_kind
 
 NAMESPACE = "urn:mpeg:dash:schema:mpd:2011"

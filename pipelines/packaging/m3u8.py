@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from typing import Literal
-from urllib.parse import quote
+
+from pipelines.packaging.parts import LowLatency, Part
+from pipelines.packaging.tags import Attributes, attributes, decimal, one_line, quoted, uri, yes_or_no
 
 MediaType = Literal["AUDIO", "SUBTITLES"]
 VideoRange = Literal["SDR", "HLG", "PQ"]
@@ -55,9 +57,9 @@ class InitSection:
 
 @dataclass(frozen=True)
 class Entry:
-    """One segment (or one I-frame) of a media playlist."""
+    """One segment (or one I-frame) of a media playlist. `uri` None: it is not whole yet, its first parts are there."""
 
-    uri: str
+    uri: str | None
     seconds: Fraction
     byte_range: ByteRange | None = None
     discontinuity: bool = False
@@ -69,6 +71,7 @@ class Entry:
     starts_at: datetime | None = None
     """Wall-clock time of its first moment."""
     title: str = ""
+    parts: Sequence[Part] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class MediaPlaylist:
     iframes_only: bool = False
     independent: bool = True
     """Each segment can be decoded without those before it."""
+    low_latency: LowLatency | None = None
 
     def text(self) -> str:
         return "\n".join(["#EXTM3U", *self._head(), *self._body(), *(["#EXT-X-ENDLIST"] if self.ended else [])]) + "\n"
@@ -103,6 +107,8 @@ class MediaPlaylist:
     def _head(self) -> Iterator[str]:
         yield f"#EXT-X-VERSION:{self.version}"
         yield f"#EXT-X-TARGETDURATION:{self.target_seconds}"
+        if self.low_latency is not None:
+            yield from self.low_latency.head()
         yield f"#EXT-X-MEDIA-SEQUENCE:{self.media_sequence}"
         if self.discontinuity_sequence:
             yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{self.discontinuity_sequence}"
@@ -121,10 +127,15 @@ class MediaPlaylist:
             yield from _states(entry.key, entry.init)
             if entry.starts_at is not None:
                 yield f"#EXT-X-PROGRAM-DATE-TIME:{entry.starts_at.isoformat(timespec='milliseconds')}"
+            yield from (part.line() for part in entry.parts)
+            if entry.uri is None:
+                continue
             yield f"#EXTINF:{decimal(entry.seconds, 6)},{one_line(entry.title)}"
             if entry.byte_range is not None:
                 yield f"#EXT-X-BYTERANGE:{entry.byte_range}"
             yield uri(entry.uri)
+        if self.low_latency is not None and not self.ended:
+            yield from self.low_latency.tail()
 
 
 @dataclass(frozen=True)
@@ -149,10 +160,10 @@ class Alternative:
                 ("GROUP-ID", quoted(self.group)),
                 ("NAME", quoted(self.name)),
                 ("LANGUAGE", quoted(self.language)),
-                ("DEFAULT", _yes(self.default)),
+                ("DEFAULT", yes_or_no(self.default)),
                 # what is the default is also selected by itself
-                ("AUTOSELECT", _yes(self.autoselect or self.default)),
-                ("FORCED", _yes(self.forced) if self.kind == "SUBTITLES" else None),
+                ("AUTOSELECT", yes_or_no(self.autoselect or self.default)),
+                ("FORCED", yes_or_no(self.forced) if self.kind == "SUBTITLES" else None),
                 ("CHANNELS", quoted(self.channels)),
                 ("CHARACTERISTICS", quoted(",".join(self.characteristics) or None)),
                 ("URI", None if self.uri is None else quoted(uri(self.uri))),
@@ -224,41 +235,9 @@ class MultivariantPlaylist:
         return "\n".join(lines) + "\n"
 
 
-Attributes = list[tuple[str, str | None]]
-
-
-def attributes(pairs: Attributes) -> str:
-    """An attribute list; what is None is left out."""
-    return ",".join(f"{name}={value}" for name, value in pairs if value is not None)
-
-
-def quoted(text: str | None) -> str | None:
-    """A quoted-string, which has no way to say a quote or a line's end: those are replaced."""
-    return None if text is None else '"' + one_line(text).replace('"', "'") + '"'
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split()) if any(ord(letter) < 32 or letter == "\x7f" for letter in text) else text
-
-
-def uri(path: str) -> str:
-    """A relative path, or a whole URI, with what URIs don't take percent-encoded."""
-    return quote(path, safe="/:?#[]@!$&'()*+,;=%~-._")
-
-
 def target_seconds(durations: Sequence[Fraction]) -> int:
     """The target duration: the longest when each is rounded to whole seconds, and at least 1."""
     return max([1, *(int(seconds + Fraction(1, 2)) for seconds in durations)])
-
-
-def decimal(number: Fraction, places: int) -> str:
-    """A decimal fraction without needless zeros: at least one digit behind the point."""
-    text = f"{round(number * 10**places) / 10**places:.{places}f}".rstrip("0")
-    return text + "0" if text.endswith(".") else text
-
-
-def _yes(value: bool) -> str:
-    return "YES" if value else "NO"
 
 
 def _states(key: Key | None, init: InitSection | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from transcoder.api.auth import Gatekeeper
 from transcoder.api.context import PrincipalOf, ServiceOf, TenantOf
+from transcoder.api.held import WantedOf
 from transcoder.api.outputs import FILE_DOCS, listed, sent_output
 from transcoder.api.problems import Fault, InvalidRequest, responses
 from transcoder.auth.links import FolderLink, Followed, Link, LinkSigner
@@ -78,11 +79,12 @@ async def read_by_link(
     tenant: TenantOf,
     token: str,
     path: str,
+    asked: WantedOf,
     download: Annotated[bool, Query(description="ask the browser to save the file")] = False,
 ) -> Response:
     """Where links of playlists lead: `path` is within the playlist's folder. As `/v1/jobs/{job_id}/outputs/{path}`."""
     followed: Followed = request.state.followed
-    return await sent_output(request, service, tenant, followed.link.job_id, followed.path, download=download)
+    return await sent_output(request, service, tenant, followed.link.job_id, followed.path, asked, download=download)
 
 
 @router.post(

@@ -11,6 +11,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 
 from transcoder.api.context import ServiceOf, TenantOf
 from transcoder.api.headers import shown_inline
+from transcoder.api.held import WantedOf, unless_gone
 from transcoder.api.live import live_output
 from transcoder.api.problems import NotFound, responses
 from transcoder.api.ranges import Validators, satisfiable_ranges
@@ -19,6 +20,8 @@ from transcoder.content_types import content_type
 from transcoder.jobs import Job, OutputFile
 from transcoder.names import attachment
 from transcoder.service import Service
+from transcoder.streams.edge import Wanted
+from transcoder.streams.holding import may_wait
 
 router = APIRouter(prefix="/v1/jobs", tags=["outputs"])
 
@@ -27,7 +30,7 @@ FILE_DOCS: dict[int | str, dict[str, Any]] = {
     206: {"description": "The ranges that were asked for"},
     307: {"description": "The file is at the store itself, where the service is set up so"},
     304: {"description": "Not modified since the ETag that was given"},
-    **responses(404, 416, 503),
+    **responses(400, 404, 416, 503),
 }
 
 
@@ -44,18 +47,25 @@ async def read_output(
     tenant: TenantOf,
     job_id: str,
     path: str,
+    asked: WantedOf,
     download: Annotated[bool, Query(description="ask the browser to save the file")] = False,
 ) -> Response:
-    """Supports Range, If-Range, If-None-Match, If-Modified-Since and HEAD; the ETag is the file's SHA-256."""
-    return await sent_output(request, service, tenant, job_id, path, download=download)
+    """Supports Range, If-Range, If-None-Match, If-Modified-Since and HEAD; the ETag is the file's SHA-256.
+
+    `_HLS_msn` and `_HLS_part` are of low-latency streams: 400 `impossible_reload` where they make no sense, 503
+    `reload_timeout` when three target durations have passed, `too_many_held` when too many requests wait.
+    """
+    return await sent_output(request, service, tenant, job_id, path, asked, download=download)
 
 
 async def sent_output(
-    request: Request, service: Service, tenant: str, job_id: str, path: str, *, download: bool
+    request: Request, service: Service, tenant: str, job_id: str, path: str, asked: Wanted | None, *, download: bool
 ) -> Response:
     """The answer to a request for the file, whichever way it came."""
-    job = await service.get(job_id, tenant)
+    job = await service.get_briefly(job_id, tenant)
     if job.kind == "stream":
+        if may_wait(path, asked):
+            await unless_gone(request, service.streams.wait_for(job, tenant, path, asked))
         return await live_output(request, service, job, path, download=download)
     file = listed(job, path)
     stored = await stored_file(service, job, file)

@@ -16,7 +16,9 @@ from transcoder.settings import Settings
 from transcoder.storage import Storage
 from transcoder.store import JobStore
 from transcoder.streams.dial import Dialer
+from transcoder.streams.edge import Wanted
 from transcoder.streams.files import open_published, published
+from transcoder.streams.holding import Holding
 from transcoder.streams.listening import Ports
 from transcoder.streams.runner import StreamRunner
 
@@ -29,6 +31,24 @@ class StreamDesk:
     store: JobStore
     storage: Storage
     runner: StreamRunner
+    holding: Holding
+
+    async def wait_for(self, job: Job, tenant: str, path: str, asked: Wanted | None) -> None:
+        """Returns once the file has what is asked for, or is there at all where it is the next part of a stream.
+
+        What `Holding.reload` raises.
+        """
+        if job.status is not JobStatus.RUNNING:
+            return
+
+        async def runs() -> bool:
+            return (await self.store.get(job.id, tenant)).status is JobStatus.RUNNING
+
+        folder = self.storage.live_folder(job.id)
+        if asked is not None:
+            await self.holding.reload(folder, path, asked, runs)
+        else:
+            await self.holding.part(folder, path, runs)
 
     async def shown(self, job: Job) -> Job:
         """The job with what it has published so far."""
@@ -67,4 +87,4 @@ def desk_for(
     runner = StreamRunner(
         database, store, storage, executor, dialer, ports, settings.limits, settings.gpu_stall_seconds
     )
-    return StreamDesk(store, storage, runner)
+    return StreamDesk(store, storage, runner, Holding(max(1, settings.max_connections // 2)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipelines.asked.streams import StreamJob
 from pipelines.live.outputs import places
+from pipelines.live.parted import PART_NAME
 from transcoder.content_types import content_type
 from transcoder.jobs import JobOutput, OutputFile
 
@@ -39,7 +40,7 @@ def _files(folder: Path, place: str, kind: str) -> list[OutputFile]:
         return list(_listed(folder, _entries(top)))[-MAX_LISTED:]
     playlists = [path for path in _entries(top) if path.suffix in _PLAYLISTS]
     tracks = [path for path in _entries(top) if _TRACK_FOLDER.fullmatch(path.name)]
-    segments = [path for track in tracks for path in _entries(track)]
+    segments = [path for track in tracks for path in _entries(track) if not path.name.startswith(PART_NAME)]
     return list(_listed(folder, [*playlists, *segments[-MAX_LISTED:]]))
 
 

@@ -18,11 +18,9 @@ from pipelines.packaging.m3u8 import (
     MediaPlaylist,
     MultivariantPlaylist,
     Variant,
-    decimal,
-    quoted,
     target_seconds,
-    uri,
 )
+from pipelines.packaging.tags import decimal, quoted, uri
 
 ENTRIES = [Entry("00001.m4s", Fraction(4)), Entry("00002.m4s", Fraction(1001, 400))]
 
