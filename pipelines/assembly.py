@@ -31,8 +31,8 @@ from pipelines.metadata import clipped_chapters
 from pipelines.mux import Writer
 from pipelines.opening.input import LocalFile
 from pipelines.opening.stills import read_images
-from pipelines.packaging.encryption import Cipher
 from pipelines.packaging.package import Package, open_writer
+from pipelines.packaging.sealing.blocks import Cipher
 from pipelines.pictures.folder import PictureFolder
 from pipelines.pictures.measure import taken_seconds
 from pipelines.pictures.worker import PictureWorker

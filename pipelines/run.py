@@ -18,7 +18,7 @@ from pipelines.hardware.drm_usage import GpuClock
 from pipelines.hardware.gpu import open_source, opened_gpu
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
-from pipelines.packaging.encryption import Cipher
+from pipelines.packaging.sealing.blocks import Cipher
 from pipelines.rendition import Plan
 from pipelines.result import Progress, Result
 from pipelines.size_guard import check_projection

@@ -12,7 +12,7 @@ from pipelines.estimates.work import Pace
 from pipelines.facts.survey import examine
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
-from pipelines.packaging.encryption import Cipher
+from pipelines.packaging.sealing.blocks import Cipher
 from pipelines.plan import plan
 from pipelines.quality.check import check_quality
 from pipelines.quality.decide import PlanOn, bench_in, decide, explained, on_cpu

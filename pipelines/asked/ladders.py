@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pipelines.asked.filter_output import OutputFilters, sounding_fade
 from pipelines.asked.outputs import OutputBase
 from pipelines.asked.rungs import AudioCodec, AudioSpec, Model, Rung, SubtitleSpec, VideoCodec
-from pipelines.packaging.layout import Manifest, SegmentFormat
+from pipelines.packaging.layout import EncryptionMethod, Manifest, SegmentFormat
 
 MAX_RUNGS = 12
 
@@ -28,6 +28,11 @@ LADDER_AUDIO: dict[str, tuple[AudioCodec, ...]] = {
     "dash": ("aac", "opus", "flac"),
     "cmaf": ("aac", "opus", "flac"),
 }
+SAMPLE_SEALED: dict[SegmentFormat, tuple[str, ...]] = {
+    "fmp4": ("h264", "hevc", "aac", "opus", "flac"),
+    "ts": ("h264", "aac"),
+}
+"""Codecs that there is a rule for encrypting the samples of."""
 SEGMENT_CONTAINERS: dict[SegmentFormat, str] = {"fmp4": "fmp4", "ts": "ts_segments"}
 
 
@@ -35,11 +40,28 @@ Hex16 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
 
 
 class Encryption(Model):
-    """AES-128 on whole segments. The key is given, stored with the job, and served to players by whoever gave it."""
+    """The key is given, stored with the job, and served to players by whoever gave it."""
 
+    method: EncryptionMethod = Field(
+        "aes-128", description="aes-128: whole segments; sample-aes: the samples in them, which stay seekable"
+    )
     key: Hex16 = Field(description="16 bytes in hexadecimal digits")
     uri: str = Field(max_length=2048, pattern=r"^\S+$", description="where players get the key")
-    iv: Hex16 | None = Field(None, description="16 bytes in hexadecimal digits; each segment's number when not given")
+    iv: Hex16 | None = Field(
+        None,
+        description="16 bytes in hexadecimal digits; sample-aes needs it, else each segment's number when not given",
+    )
+    key_id: Hex16 | None = Field(
+        None, description="of sample-aes in fMP4: what its headers call the key; by the uri when not given"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.method == "sample-aes" and self.iv is None:
+            raise ValueError("sample-aes needs an iv: all samples begin with it")
+        if self.method == "aes-128" and self.key_id is not None:
+            raise ValueError("key_id is for sample-aes: whole segments have no headers to say it in")
+        return self
 
 
 class Ladder(OutputBase):
@@ -126,7 +148,22 @@ class HlsLadder(Ladder):
 
     @property
     def has_iframes(self) -> bool:
-        return self.iframes and self.encryption is None
+        return self.iframes and (self.encryption is None or self.encryption.method == "sample-aes")
+
+    @model_validator(mode="after")
+    def _sealable(self) -> Self:
+        if self.encryption is None or self.encryption.method != "sample-aes":
+            return self
+        if self.encryption.key_id is not None and self.segment_type == "ts":
+            raise ValueError("key_id is for fMP4: transport streams have no place for it")
+        sealable = SAMPLE_SEALED[self.segment_type]
+        rungs = self.video if isinstance(self.video, tuple) else ()
+        for codec in (*(rung.codec for rung in rungs), *(sound.codec for sound in self.sounds)):
+            if codec is not None and codec not in sealable:
+                raise ValueError(
+                    f"sample-aes in {self.segment_type} has no rule for {codec}; {', '.join(sealable)} it has"
+                )
+        return self
 
     @property
     def key(self) -> Encryption | None:

@@ -17,7 +17,7 @@ from pipelines.estimates.work import Pace
 from pipelines.facts.survey import wants_bars
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
-from pipelines.packaging.encryption import Cipher
+from pipelines.packaging.sealing.blocks import Cipher
 from pipelines.probe import probe
 from pipelines.rendition import Plan
 from pipelines.report import Stopwatch

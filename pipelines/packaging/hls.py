@@ -35,7 +35,7 @@ def playlists(tracks: Sequence[Track], packaging: Packaging) -> dict[str, str]:
     key = key_tag(packaging.encryption)
     texts = {track.path(HLS_NAME): _media(track, target, key).text() for track in tracks}
     pictures = of_kind(tracks, "video") if packaging.iframes else []
-    texts |= {track.path(IFRAMES_NAME): _iframes(track, target).text() for track in pictures}
+    texts |= {track.path(IFRAMES_NAME): _iframes(track, target, key).text() for track in pictures}
     texts[HLS_NAME] = _multivariant(tracks, pictures, target).text()
     return texts
 
@@ -58,11 +58,11 @@ def _init(track: Track) -> InitSection | None:
     return InitSection(track.init_path, ByteRange(track.init_size, 0) if track.single else None)
 
 
-def _iframes(track: Track, target: int) -> MediaPlaylist:
+def _iframes(track: Track, target: int, key: Key | None) -> MediaPlaylist:
     """Each I-frame lasts until the next one."""
     shown = list(_shown(track))
     entries = [Entry(path, seconds, byte_range) for path, seconds, byte_range in shown]
-    return MediaPlaylist(target, entries, init=_init(track), kind="VOD", ended=True, iframes_only=True)
+    return MediaPlaylist(target, entries, init=_init(track), key=key, kind="VOD", ended=True, iframes_only=True)
 
 
 def _shown(track: Track) -> Iterator[tuple[str, Fraction, ByteRange]]:

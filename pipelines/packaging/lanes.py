@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,10 @@ from av.packet import Packet
 
 from pipelines.mux import MUX_ERRORS, Writer, output_error
 from pipelines.packaging.codecs import codec_string
+from pipelines.packaging.encryption import SampleSeal, sealing
 from pipelines.packaging.mp4 import Fragment, Mp4Stream, decoder_config, joined, sample_entry, with_edit_list
+from pipelines.packaging.sealing.fragments import SealedFragments
+from pipelines.packaging.sealing.transport import SealedTransport
 from pipelines.packaging.segments import Assembled, Segment, Segmenter, SegmentFiles
 from pipelines.packaging.ts import MUXER_OPTIONS, TsPiece, TsTables
 from pipelines.rendition import OutputPlan
@@ -123,13 +126,24 @@ class Mp4Lane(Lane):
     look at decode times only, and those that look at all, both find the beginning where it is.
     """
 
-    def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
+    def __init__(
+        self,
+        plan: OutputPlan,
+        folder: Path,
+        files: SegmentFiles,
+        seconds: Fraction,
+        seal: SampleSeal | None = None,
+        *,
+        sound: bool,
+    ) -> None:
+        self._seal = seal
+        self._sealed: SealedFragments | None = None
         self._stream = Mp4Stream()
         self._origin: Fraction | None = None
         self._shift: int | None = None
         self._delay = 0
         self._last: _Mp4Piece | None = None
-        self._segmenter = Segmenter(seconds, files, _join_sound if sound else _chain)
+        self._segmenter = Segmenter(seconds, files, self._join_sound if sound else _chain)
         super().__init__(plan, folder, files, sound=sound)
 
     @property
@@ -152,7 +166,11 @@ class Mp4Lane(Lane):
         for fragment in self._stream.feed(self._sink.take()):
             if self._shift is None:
                 self._first(fragment)
-            self._last = _Mp4Piece(fragment.moved(self._shift or 0), self._stream.timescale, self._delay)
+            fragment = fragment.moved(self._shift or 0)
+            if self._sealed is not None and not self.sound:
+                with sealing(self.plan.path):
+                    fragment = self._sealed.fragment(fragment)
+            self._last = _Mp4Piece(fragment, self._stream.timescale, self._delay)
             self._segmenter.add(self._last)
 
     def _finish(self) -> None:
@@ -165,7 +183,16 @@ class Mp4Lane(Lane):
         assert self._origin is not None
         self._shift = round(max(self._origin, Fraction(0)) * self._stream.timescale) - first.decode_time
         self._delay = first.samples[0].offset
-        self.written.write_init(with_edit_list(self._stream.init, self._delay))
+        init = with_edit_list(self._stream.init, self._delay)
+        if self._seal is not None:
+            with sealing(self.plan.path):
+                self._sealed = SealedFragments(self._seal.blocks, self._seal.key_id, self._stream.init)
+            init = self._sealed.init(init)
+        self.written.write_init(init)
+
+    def _join_sound(self, pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
+        fragment = joined([piece.fragment for piece in pieces], number)
+        return Assembled((fragment if self._sealed is None else self._sealed.fragment(fragment)).data)
 
 
 def _chain(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
@@ -175,10 +202,6 @@ def _chain(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
         iframes.append((piece.begin, at, piece.fragment.first_sample_end))
         at += len(piece.fragment.data)
     return Assembled(b"".join(piece.fragment.data for piece in pieces), tuple(iframes))
-
-
-def _join_sound(pieces: Sequence[_Mp4Piece], number: int) -> Assembled:
-    return Assembled(joined([piece.fragment for piece in pieces], number).data)
 
 
 def init_codec(init: bytes) -> str:
@@ -199,7 +222,18 @@ def init_codec(init: bytes) -> str:
 class TsLane(Lane):
     """MPEG transport stream: the tables at the head of each segment are put there here."""
 
-    def __init__(self, plan: OutputPlan, folder: Path, files: SegmentFiles, seconds: Fraction, *, sound: bool) -> None:
+    def __init__(
+        self,
+        plan: OutputPlan,
+        folder: Path,
+        files: SegmentFiles,
+        seconds: Fraction,
+        seal: SampleSeal | None = None,
+        *,
+        sound: bool,
+    ) -> None:
+        self._seal = seal
+        self._sealed: SealedTransport | None = None
         self._tables = TsTables()
         self._segmenter = Segmenter(seconds, files, self._assemble)
         self._codec = ""
@@ -214,9 +248,19 @@ class TsLane(Lane):
         return self._codec
 
     def _assemble(self, pieces: Sequence[TsPiece], number: int) -> Assembled:
-        made = self._tables.assemble(pieces, number)
-        self._codec = self._codec or stream_codec(made.data)
-        return made
+        if not self._codec:
+            self._codec = stream_codec(self._tables.head + b"".join(piece.data for piece in pieces))
+        if self._seal is not None:
+            with sealing(self.plan.path):
+                pieces = [replace(piece, data=self._sealed_packets(piece.data)) for piece in pieces]
+        return self._tables.assemble(pieces, number)
+
+    def _sealed_packets(self, data: bytes) -> bytes:
+        if self._sealed is None:
+            assert self._seal is not None
+            self._sealed = SealedTransport(self._seal.blocks, self._tables.map)
+            self._tables.map = self._sealed.table(data)
+        return self._sealed.packets(data)
 
     def _take(self, begin: Fraction, is_keyframe: bool) -> None:
         data = self._tables.without(self._sink.take())

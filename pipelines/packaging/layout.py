@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from fractions import Fraction
 from typing import Literal
+from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import SecretStr
 
@@ -13,6 +14,8 @@ from pipelines.source import Facts, Ratio
 Manifest = Literal["hls", "dash"]
 SegmentFormat = Literal["fmp4", "ts"]
 VideoRange = Literal["SDR", "HLG", "PQ"]
+EncryptionMethod = Literal["aes-128", "sample-aes"]
+"""Whole segments, or the samples in them."""
 
 HLS_NAME = "index.m3u8"
 IFRAMES_NAME = "iframes.m3u8"
@@ -55,11 +58,13 @@ class TrackLayout(Facts):
 
 
 class EncryptionPlan(Facts):
-    """AES-128 on whole segments. The key is in no dump of a plan."""
+    """The key is in no dump of a plan. Samples have an `iv`, and in fMP4 a `key_id`."""
 
+    method: EncryptionMethod = "aes-128"
     key: SecretStr
     uri: str
     iv: str | None = None
+    key_id: str | None = None
 
 
 class Packaging(Facts):
@@ -77,9 +82,19 @@ class Packaging(Facts):
     tracks: tuple[TrackLayout, ...]
 
     @property
+    def readable(self) -> bool:
+        """Whether segments can be looked into, if only players with the key can decode what is in them."""
+        return self.encryption is None or self.encryption.method == "sample-aes"
+
+    @property
     def grid(self) -> Fraction:
         """Seconds between the times at which segments may end."""
         return Fraction(self.segment_seconds).limit_denominator(1000)
+
+
+def key_id_of(uri: str) -> str:
+    """The id of the key at a URI where none is given, in hexadecimal: by names (RFC 9562, version 5)."""
+    return uuid5(NAMESPACE_URL, uri).hex
 
 
 def unique(name: str, taken: Collection[str]) -> str:

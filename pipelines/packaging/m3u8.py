@@ -28,16 +28,22 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class Key:
-    """How the segments after it are encrypted: AES-128 on whole segments. `iv`: 16 bytes; None: the sequence number."""
+    """How what comes after it is encrypted: whole segments, or the samples in them.
+
+    `iv`: 16 bytes; None: the sequence number. At `uri` is the key itself (`identity`), which is said of samples only:
+    it takes a higher protocol version.
+    """
 
     uri: str
     iv: bytes | None = None
+    samples: bool = False
 
     def attributes(self) -> Attributes:
         return [
-            ("METHOD", "AES-128"),
+            ("METHOD", "SAMPLE-AES" if self.samples else "AES-128"),
             ("URI", quoted(uri(self.uri))),
             ("IV", None if self.iv is None else f"0x{self.iv.hex().upper()}"),
+            ("KEYFORMAT", quoted("identity" if self.samples else None)),
         ]
 
 
@@ -98,8 +104,11 @@ class MediaPlaylist:
     def version(self) -> int:
         """The lowest protocol version that has what is used (RFC 8216, 7)."""
         inits = [self.init, *(entry.init for entry in self.entries)]
-        if any(inits):
-            return 5 if self.iframes_only else 6
+        if any(inits) and not self.iframes_only:
+            return 6
+        keys = [self.key, *(entry.key for entry in self.entries)]
+        if any(inits) or any(key is not None and key.samples for key in keys):
+            return 5
         if self.iframes_only or any(entry.byte_range for entry in self.entries):
             return 4
         return 3

@@ -14,7 +14,7 @@ SYNC_FLAGS = 0x02000000
 _NOT_SYNC = 0x00010000
 _PARENTS = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf"})
 _RECORDS = frozenset({b"avcC", b"hvcC", b"av1C", b"vpcC", b"esds", b"dOps", b"dfLa", b"dac3", b"dec3"})
-_ENTRY_HEADERS = {b"vide": 78, b"soun": 28}
+ENTRY_HEADERS = {b"vide": 78, b"soun": 28}
 """Bytes of a sample entry before its boxes, by handler."""
 
 
@@ -214,17 +214,17 @@ def joined(fragments: Sequence[Fragment], sequence: int) -> Fragment:
     rows = b"".join(struct.pack(">II", sample.duration, sample.size) for sample in samples)
     decode_time = fragments[0].decode_time
     # default-base-is-moof, default sample flags; then data offset, and duration and size of each sample
-    tfhd = _box(b"tfhd", struct.pack(">III", 0x020020, 1, SYNC_FLAGS))
-    tfdt = _box(b"tfdt", struct.pack(">IQ", 1 << 24, decode_time))
-    mfhd = _box(b"mfhd", struct.pack(">II", 0, sequence))
+    tfhd = make_box(b"tfhd", struct.pack(">III", 0x020020, 1, SYNC_FLAGS))
+    tfdt = make_box(b"tfdt", struct.pack(">IQ", 1 << 24, decode_time))
+    mfhd = make_box(b"mfhd", struct.pack(">II", 0, sequence))
     fixed = len(mfhd) + len(tfhd) + len(tfdt) + 8 + 8 + 8 + 12
     moof_size = fixed + len(rows)
-    trun = _box(b"trun", struct.pack(">III", 0x301, len(samples), moof_size + 8) + rows)
-    moof = _box(b"moof", mfhd + _box(b"traf", tfhd + tfdt + trun))
-    return Fragment(decode_time, samples, moof + _box(b"mdat", payload), len(moof) + 8)
+    trun = make_box(b"trun", struct.pack(">III", 0x301, len(samples), moof_size + 8) + rows)
+    moof = make_box(b"moof", mfhd + make_box(b"traf", tfhd + tfdt + trun))
+    return Fragment(decode_time, samples, moof + make_box(b"mdat", payload), len(moof) + 8)
 
 
-def _box(kind: bytes, body: bytes) -> bytes:
+def make_box(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I4s", 8 + len(body), kind) + body
 
 
@@ -237,12 +237,12 @@ def index_box(timescale: int, begin: int, entries: Sequence[tuple[int, int]], *,
     """A sidx of (bytes, ticks) that lie one behind the other, `gap` bytes after it. Each begins with a keyframe."""
     head = struct.pack(">IIIQQHH", 1 << 24, 1, timescale, begin, gap, 0, len(entries))
     rows = b"".join(struct.pack(">III", size & 0x7FFFFFFF, ticks, 0x90000000) for size, ticks in entries)
-    return _box(b"sidx", head + rows)
+    return make_box(b"sidx", head + rows)
 
 
 def free_box(size: int) -> bytes:
     """A box that is skipped, of `size` bytes in all (at least 8)."""
-    return _box(b"free", bytes(size - 8))
+    return make_box(b"free", bytes(size - 8))
 
 
 def with_edit_list(init: bytes, media_time: int) -> bytes:
@@ -251,7 +251,7 @@ def with_edit_list(init: bytes, media_time: int) -> bytes:
         return init
     moov, trak, tkhd = (find(init, *path) for path in ((b"moov",), (b"moov", b"trak"), (b"moov", b"trak", b"tkhd")))
     # one entry, version 1: duration 0 (to the end), media time, rate 1
-    edts = _box(b"edts", _box(b"elst", struct.pack(">IIQqI", 1 << 24, 1, 0, media_time, 1 << 16)))
+    edts = make_box(b"edts", make_box(b"elst", struct.pack(">IIQqI", 1 << 24, 1, 0, media_time, 1 << 16)))
     data = bytearray(init)
     for parent in (moov, trak):
         struct.pack_into(">I", data, parent.begin - 8, parent.end - parent.begin + 8 + len(edts))
@@ -269,7 +269,7 @@ def sample_entry(init: bytes) -> tuple[str, dict[str, bytes]]:
     handler = find(init, b"moov", b"trak", b"mdia", b"hdlr")
     stsd = find(init, b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd")
     entry = next(boxes(init, stsd.begin + 8, stsd.end))
-    head = _ENTRY_HEADERS[init[handler.begin + 8 : handler.begin + 12]]
+    head = ENTRY_HEADERS[init[handler.begin + 8 : handler.begin + 12]]
     records = {
         box.kind.decode(): init[box.begin : box.end]
         for box in boxes(init, entry.begin + head, entry.end)

@@ -10,10 +10,11 @@ from pipelines.errors import OutputFailed, PipelineError, UnsupportedSpec
 from pipelines.mux import MUX_ERRORS, Writer, output_error
 from pipelines.packaging import dash, hls
 from pipelines.packaging.cue_lane import CueLane
-from pipelines.packaging.encryption import Cipher, sealer
+from pipelines.packaging.encryption import Seals, seals_of
 from pipelines.packaging.lanes import LANES, Lane, Mp4Lane
 from pipelines.packaging.layout import DASH_NAME, Packaging
-from pipelines.packaging.segments import Seal, SegmentFiles
+from pipelines.packaging.sealing.blocks import Cipher
+from pipelines.packaging.segments import SegmentFiles
 from pipelines.packaging.tracks import Track
 from pipelines.packaging.ts import OFFSET_SECONDS
 from pipelines.pictures.folder import PictureFolder
@@ -34,14 +35,14 @@ def open_writer(plan: OutputPlan, folder: Path, cipher: Cipher | None = None) ->
         return Package(plan, folder, packaging)
     if cipher is None:
         raise UnsupportedSpec("nothing here encrypts with AES", stage="plan", output=plan.name)
-    return Package(plan, folder, packaging, sealer(packaging.encryption, cipher))
+    return Package(plan, folder, packaging, seals_of(packaging.encryption, cipher))
 
 
 class Package:
     """Writes one ladder into its folder, with the interface of a Writer."""
 
-    def __init__(self, plan: OutputPlan, folder: Path, packaging: Packaging, seal: Seal | None = None) -> None:
-        self.plan, self.packaging, self._seal = plan, packaging, seal
+    def __init__(self, plan: OutputPlan, folder: Path, packaging: Packaging, seals: Seals | None = None) -> None:
+        self.plan, self.packaging, self._seals = plan, packaging, seals or Seals()
         self.path = folder / plan.path
         self._root = self.path.parent
         self._texts: list[str] = []
@@ -67,9 +68,13 @@ class Package:
         if layout.kind == "subtitle":
             return CueLane(plan, self._root, SegmentFiles(folder, "vtt", single=False))
         files = SegmentFiles(
-            folder, extension, single=packaging.single_file, index_entries=packaging.index_entries, seal=self._seal
+            folder,
+            extension,
+            single=packaging.single_file,
+            index_entries=packaging.index_entries,
+            seal=self._seals.segments,
         )
-        return make(plan, self._root, files, packaging.grid, sound=sound)
+        return make(plan, self._root, files, packaging.grid, self._seals.samples, sound=sound)
 
     @property
     def bytes(self) -> int:

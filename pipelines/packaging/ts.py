@@ -52,6 +52,20 @@ class TsTables:
                 kept.append(packet)
         return b"".join(kept)
 
+    @property
+    def head(self) -> bytes:
+        """What a segment begins with, as the muxer wrote it."""
+        return b"".join(self._tables.values())
+
+    @property
+    def map(self) -> bytes:
+        """The packet that says which stream there is (PMT)."""
+        return self._tables[PMT_PID]
+
+    @map.setter
+    def map(self, packet: bytes) -> None:
+        self._tables[PMT_PID] = packet
+
     def assemble(self, pieces: Sequence[TsPiece], number: int) -> Assembled:
         head = b"".join(self._counted(table) for table in self._tables.values())
         self._count += 1

@@ -21,6 +21,7 @@ from pipelines.packaging.layout import (
     PictureFacts,
     SoundFacts,
     TrackLayout,
+    key_id_of,
     unique,
 )
 from pipelines.planning.copy import misfit
@@ -79,10 +80,19 @@ class LadderAssembly(OutputAssembly):
                 single_file=output.single_file,
                 iframes=output.has_iframes,
                 index_entries=self._index_entries(),
-                encryption=None if output.key is None else EncryptionPlan.model_validate(output.key.model_dump()),
+                encryption=self._encryption(),
                 tracks=tuple(layouts),
             ),
         )
+
+    def _encryption(self) -> EncryptionPlan | None:
+        key = self.output.key
+        if key is None:
+            return None
+        made = EncryptionPlan.model_validate(key.model_dump())
+        if key.method != "sample-aes" or self.output.segment_format == "ts":
+            return made
+        return made.model_copy(update={"key_id": key.key_id or key_id_of(key.uri)})
 
     @staticmethod
     def _place(

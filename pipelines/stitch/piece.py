@@ -18,7 +18,7 @@ from pipelines.limits import Limits
 from pipelines.mux import Writer
 from pipelines.opening.input import LocalFile
 from pipelines.packaging.codecs import nal_units
-from pipelines.packaging.encryption import Cipher
+from pipelines.packaging.sealing.blocks import Cipher
 from pipelines.rendition import OutputPlan, Plan, VideoRendition
 from pipelines.result import Progress, Warning
 from pipelines.run import OnProgress, run

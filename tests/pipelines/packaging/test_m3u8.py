@@ -116,3 +116,13 @@ def test_decimals_are_short_and_exact(number: Fraction, places: int, text: str) 
 def test_no_segment_rounds_above_the_target(durations: list[Fraction]) -> None:
     target = target_seconds(durations)
     assert all(int(seconds + Fraction(1, 2)) <= target for seconds in durations)
+
+
+def test_keys_of_samples_say_their_format_and_need_a_higher_version() -> None:
+    entries = [Entry("1.ts", Fraction(2))]
+    whole = MediaPlaylist(2, entries, key=Key("the.key"))
+    samples = MediaPlaylist(2, entries, key=Key("the.key", bytes(16), samples=True))
+    assert (whole.version, samples.version) == (3, 5)
+    assert '#EXT-X-KEY:METHOD=SAMPLE-AES,URI="the.key",IV=0x' + "0" * 32 + ',KEYFORMAT="identity"\n' in samples.text()
+    fragmented = MediaPlaylist(2, entries, init=InitSection("init.mp4"), key=Key("the.key", bytes(16), samples=True))
+    assert fragmented.version == 6

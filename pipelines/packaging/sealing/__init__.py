@@ -1,0 +1,1 @@
+"""SAMPLE-AES: samples encrypted inside segments that stay readable."""
