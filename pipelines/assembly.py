@@ -274,11 +274,15 @@ class Assembly:
             track = CopyTrack(
                 rendition.stream, stream, writer, clock, rendition.media == "video", self.warnings,
                 durations=_container(writer).durations, order=self._picture_order(rendition),
+                promised_end=self._promised_end(rendition),
             )  # fmt: skip
             if rendition.media in ("video", "audio"):
                 self.states.append(track.state)
         self.tally.tracks[key] = track
         self.copies.setdefault(rendition.stream, []).append(track)
+
+    def _promised_end(self, rendition: CopyRendition) -> Fraction | None:
+        return exact_end(self.source, self._video_info(rendition.stream)) if rendition.media == "video" else None
 
     def _picture_order(self, rendition: CopyRendition) -> PictureOrder | None:
         if self.source.format not in UNTIMED_FORMATS or rendition.codec not in UNTIMED_CODECS:

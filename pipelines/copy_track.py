@@ -99,6 +99,8 @@ class CopyTrack:
     durations: Durations = "each"
     order: PictureOrder | None = None
     """Where packets come without presentation times."""
+    promised_end: Fraction | None = None
+    """Of the input's track, where its header says it: in MP4, durations are those of other pictures than their own."""
     state: TrackState = field(init=False)
     bytes: int = 0
     _last_dts: int | None = None
@@ -216,6 +218,8 @@ class CopyTrack:
         packet.stream = self.stream
         if self._first is None:
             self._first = (packet.pts, packet.dts)
+        if self.is_video and self.promised_end is not None and time < self.promised_end:
+            packet.duration = min(packet.duration or 0, rescale(0, time_base, time_base, time - self.promised_end))
         self._end = max(self._end, packet.pts + (packet.duration or 0))
         self._newest = (max(packet.pts, self._newest[0]), max(min(packet.pts, self._newest[0]), self._newest[1]))
         self._count(packet, time, (packet.duration or 0) * time_base)

@@ -169,18 +169,25 @@ def nearest(exact: Fraction) -> int:
 class Timed(Protocol):
     """What packets have."""
 
+    pts: int | None
     dts: int | None
     duration: int | None
 
 
 def lasts_until(last: Timed, end: int, first: tuple[int, int]) -> None:
-    """Gives the packet decoded last the duration that makes its track end at `end`.
+    """Gives the packet decoded last, which has its own duration, times that make its track end at `end`.
 
-    `first`: pts and dts of the first packet. MP4 counts a track's length in decode order: with B-frames the packet
-    decoded last is not the one shown last, whose duration it must carry.
+    `first`: pts and dts of the first packet. MP4 says a track's length twice: as the sum of all durations, which count
+    in decode order, and by the picture shown last. With B-frames and uneven times those differ, and readers believe the
+    smaller one. So the packet is decoded as late as it may be where the sum would be too small, and lasts longer where
+    that is not enough; it is never over after `end`.
     """
-    if last.dts is not None:
-        last.duration = max(1, end - first[0] + first[1] - last.dts)
+    if last.pts is None or last.dts is None:
+        return
+    own = max(1, last.duration or 0)
+    sum_ends = end - first[0] + first[1]
+    last.dts = min(max(last.dts, sum_ends - own), max(last.dts, last.pts))
+    last.duration = max(own, sum_ends - last.dts)
 
 
 @dataclass(slots=True)

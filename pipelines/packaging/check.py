@@ -76,7 +76,7 @@ class _Check:
 
     def track(self, expected: Fraction) -> None:
         """`expected`: seconds that were written of it."""
-        init, segments = self._listed()
+        init, segments = self._listed(expected)
         if not segments:
             raise _failed(f"{self._path} has no segments", self._path)
         reader = self._fmp4 if self._packaging.segment_format == "fmp4" else self._ts
@@ -87,7 +87,7 @@ class _Check:
             reader(init, segment)
             total += segment.seconds
             self._due = total
-        if self._begin is not None and abs(total - self._held) > FRAME_SLACK + self._frame():
+        if self._begin is not None and total - self._held > FRAME_SLACK + self._frame():
             raise _failed(f"{self._path} lasts {float(self._held):.3f} s, not as listed", self._path)
         if abs(total - expected) > max(SLACK_SECONDS, expected / 100):
             raise _failed(f"{self._path} lasts {float(total):.2f} s, {float(expected):.2f} s were written", self._path)
@@ -105,20 +105,20 @@ class _Check:
             self._packaging.readable and self._packaging.segment_format == "fmp4"
         )
 
-    def _listed(self) -> tuple[bytes, list[Found]]:
+    def _listed(self, expected: Fraction) -> tuple[bytes, list[Found]]:
         if "hls" in self._packaging.manifests:
             init, found = read_playlist(self._folder / HLS_NAME)
             return (b"" if init is None else init.read()), found
         if self._packaging.single_file:
-            return self._split(self._folder / "media.mp4")
+            return self._split(self._folder / "media.mp4", expected)
         init_data = (self._folder / "init.mp4").read_bytes()
-        return init_data, _timed(init_data, sorted(self._folder.glob("*.m4s")))
+        return init_data, _timed(init_data, sorted(self._folder.glob("*.m4s")), expected)
 
-    def _split(self, path: Path) -> tuple[bytes, list[Found]]:
+    def _split(self, path: Path, expected: Fraction) -> tuple[bytes, list[Found]]:
         """The parts of a file without a playlist: the init section, and one segment of all fragments."""
         data = path.read_bytes()
         at = next(box.begin - 8 for box in boxes(data) if box.kind == b"moof")
-        return data[:at], [Found(path, _lasts(data[:at], data[at:]), at, len(data) - at)]
+        return data[:at], [Found(path, min(_lasts(data[:at], data[at:]), expected), at, len(data) - at)]
 
     def _sealed(self, init: bytes, segment: Found) -> None:
         """What is encrypted can't be looked into: it is there, in whole blocks."""
@@ -191,14 +191,17 @@ def _lasts(init: bytes, data: bytes) -> Fraction:
     return Fraction(sum(fragment.duration for fragment in parse_all(data)), track_timescale(init))
 
 
-def _timed(init: bytes, paths: Sequence[Path]) -> list[Found]:
-    """Segments of which no playlist says how long they are: each lasts until the next one begins."""
+def _timed(init: bytes, paths: Sequence[Path], expected: Fraction) -> list[Found]:
+    """Segments of which no playlist says how long they are: each lasts until the next one begins.
+
+    The last one lasts until all samples are over, of which there may be some more than `expected`.
+    """
     begins, held, scale = [], 0, track_timescale(init)
     for path in paths:
         fragments = parse_all(path.read_bytes())
         begins.append(fragments[0].begin)
         held += sum(fragment.duration for fragment in fragments)
-    ends = [*begins[1:], begins[0] + held] if begins else []
+    ends = [*begins[1:], begins[0] + min(held, round(expected * scale))] if begins else []
     return [Found(path, Fraction(end - begin, scale)) for path, begin, end in zip(paths, begins, ends, strict=True)]
 
 

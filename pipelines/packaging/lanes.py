@@ -110,14 +110,6 @@ class _Mp4Piece:
     def begin(self) -> Fraction:
         return Fraction(self.fragment.begin - self.delay, self.timescale)
 
-    @property
-    def end(self) -> Fraction:
-        """Where the track ends if this is its last piece: it is as long in decode order, and `lasts_until` saw to it.
-
-        Samples have the durations of others where pictures are reordered and their times uneven.
-        """
-        return Fraction(self.fragment.decode_time + self.fragment.duration, self.timescale)
-
 
 class Mp4Lane(Lane):
     """Fragmented MP4 (CMAF). The first decode time is that at which the track begins.
@@ -142,7 +134,6 @@ class Mp4Lane(Lane):
         self._origin: Fraction | None = None
         self._shift: int | None = None
         self._delay = 0
-        self._last: _Mp4Piece | None = None
         self._segmenter = Segmenter(seconds, files, self._join_sound if sound else _chain)
         super().__init__(plan, folder, files, sound=sound)
 
@@ -170,13 +161,12 @@ class Mp4Lane(Lane):
             if self._sealed is not None and not self.sound:
                 with sealing(self.plan.path):
                     fragment = self._sealed.fragment(fragment)
-            self._last = _Mp4Piece(fragment, self._stream.timescale, self._delay)
-            self._segmenter.add(self._last)
+            self._segmenter.add(_Mp4Piece(fragment, self._stream.timescale, self._delay))
 
     def _finish(self) -> None:
         self._feed()
-        if self._last is not None:
-            self._segmenter.finish(self._last.end)
+        # by the packets: samples have the durations of others where pictures are reordered and their times uneven
+        self._segmenter.finish(self._end)
 
     def _first(self, first: Fragment) -> None:
         """The muxer's first decode time is 0."""

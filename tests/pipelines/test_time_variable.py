@@ -13,7 +13,7 @@ import pytest
 
 from tests.hls_rules import check_media
 from tests.jobs import SMALL, rest_slow, run_job, transcoded
-from tests.measure import assert_dts_rising, decode_audio, decode_video, frame_psnr, packet_times
+from tests.measure import assert_dts_rising, decode_audio, decode_video, edit_lists, frame_psnr, packet_times
 from tests.media import Tone, make_video
 
 SIZE = (96, 64)
@@ -224,3 +224,28 @@ def test_ladders_of_uneven_pictures_end_when_they_do(tmp_path: Path, kind: str, 
         listed = check_media(root / "64p" / "index.m3u8")
         assert [entry.seconds for entry in listed.entries] == [Fraction(14, 5), Fraction(1, 5)]
     assert result.outputs[0].duration_seconds == pytest.approx(3)
+
+
+UNEVEN = {
+    "a long last picture": ([Fraction(n, 5) for n in (0, 5, 30, 31, 32)], Fraction(47, 5)),
+    "a short one": (GAPS, Fraction(3)),
+    "a long first one": ([Fraction(n, 10) for n in (0, 30, 31, 32, 33)], Fraction(17, 5)),
+    "two": ([Fraction(0), Fraction(1, 25)], Fraction(3)),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+@pytest.mark.parametrize("origin", ["mkv", "mp4"])
+@pytest.mark.parametrize("container", ["mp4", "mov"])
+def test_the_edit_list_and_the_samples_agree_on_the_end(tmp_path: Path, container: str, origin: str, name: str) -> None:
+    """Readers believe either: pictures in another order than they are decoded in must not make them differ."""
+    times, end = UNEVEN[name]
+    source = make_video(
+        tmp_path / f"in.{origin}", size=SIZE, timestamps=times, end=end, time_base=Fraction(1, 1000), audio=()
+    )
+    first, _ = transcoded(source, tmp_path / "first", {"type": container, "video": REORDERED})
+    again, _ = transcoded(first, tmp_path / "again", {"type": "copy", "format": container})
+    for path in (first, again):
+        assert shown_until(path) == pytest.approx(float(end), abs=0.002)
+        assert edit_lists(path)[0][-1][0] == pytest.approx(float(end) * 1000, abs=2)
+        assert [float(time) for time in decode_video(path).times] == pytest.approx(times, abs=0.001)
