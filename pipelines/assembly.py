@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from av.container import InputContainer
 from av.packet import Packet
 
+from pipelines.captions.beside import Texts
+from pipelines.captions.drawing import write_captions
 from pipelines.captions.subtitles import SubtitleCopy, Subtitles, SubtitleTrack
 from pipelines.channel import Channel
 from pipelines.completeness import check_complete, exact_end
@@ -91,6 +93,9 @@ class Assembly:
         self.warnings = WarningLog(plan.warnings)
         self.span = self._taken()
         self.images = read_images(plan, file, limits)
+        read = {rendition.stream for output in plan.outputs for rendition in output.renditions}
+        self.texts = Texts(read, source, file, limits, stack)
+        self.captions = write_captions(plan, source, file, folder, self.span, limits, stack)
         self.threads: list[Callable[[], None]] = []
         self.packets: dict[int, Channel[Packet[Any]]] = {}
         self.video_tracks: dict[int, TrackState] = {}
@@ -229,7 +234,7 @@ class Assembly:
         return frames
 
     def _graph(self, rendition: VideoRendition | PictureRendition, time_base: Fraction, info: VideoInfo) -> VideoGraph:
-        scene = Scene(self.images, self.span.zero, rendition.pace)
+        scene = Scene(self.images, self.span.zero, rendition.pace, self.captions)
         places = (self.decode[rendition.stream].frames, rendition.filter_placement, rendition.placement)
         if self.gpu is None or "hardware" not in places:
             return VideoGraph(rendition, time_base, info.sample_aspect_ratio, scene)
@@ -261,15 +266,19 @@ class Assembly:
             writer.attach(rendition.codec, picture)
             self.tally.tracks[key] = Cover(TrackState(rendition.stream, "copy", frames=1, packets=1), len(picture))
             return
-        stream = writer.add(rendition, self.container, None)
+        beside = self.texts.container(rendition.stream)
+        container = self.container if beside is None else beside
+        stream = writer.add(rendition, container, None)
         clock = self._copy_clock(rendition, writer)
         track: CopyTrack | Subtitles
         if isinstance(rendition, SubtitleRendition) or rendition.media == "subtitle":
             about = (stream, writer, clock, self.warnings, not _container(writer).overlapping_cues)
             copied = isinstance(rendition, CopyRendition)
-            source = self.container.streams[rendition.stream]
+            source = container.streams[rendition.stream]
             track = SubtitleCopy(*about) if copied else SubtitleTrack(*about, source=source)
             self.subtitles.append(track)
+            if beside is not None:
+                self.texts.follow(rendition.stream, track)
         else:
             track = CopyTrack(
                 rendition.stream, stream, writer, clock, rendition.media == "video", self.warnings,
@@ -279,7 +288,8 @@ class Assembly:
             if rendition.media in ("video", "audio"):
                 self.states.append(track.state)
         self.tally.tracks[key] = track
-        self.copies.setdefault(rendition.stream, []).append(track)
+        if beside is None:
+            self.copies.setdefault(rendition.stream, []).append(track)
 
     def _promised_end(self, rendition: CopyRendition) -> Fraction | None:
         return exact_end(self.source, self._video_info(rendition.stream)) if rendition.media == "video" else None

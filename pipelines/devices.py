@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import av
+from av.filter import filters_available
 
 from pipelines.encoders import MAX_SIZES, MIN_SIDES, PIXEL_FORMATS, SOFTWARE_ENCODERS, software_rate_controls
 from pipelines.estimates.speeds import Speed as CoderSpeed
@@ -12,6 +13,9 @@ from pipelines.pictures.layout import PICTURE_ENCODERS
 from pipelines.source import Facts
 
 SUBTITLE_ENCODERS = ("mov_text", "subrip", "webvtt", "ass")
+
+RARE_FILTERS = ("subtitles",)
+"""Filters in memory that plans use and that builds of FFmpeg may lack."""
 
 Direction = Literal["decode", "encode"]
 Stage = Literal["decode", "filter", "encode"]
@@ -51,7 +55,8 @@ class Device(Facts):
     name: str
     capabilities: tuple[Capability, ...] = ()
     filters: tuple[str, ...] = ()
-    """FFmpeg's filters that were seen to work on the GPU's own frames, such as `scale_vaapi`."""
+    """FFmpeg's filters that were seen to work on the GPU's own frames, such as `scale_vaapi`; of the CPU those that
+    only some builds have."""
     slots: int = 1
     pci_address: str | None = None
     kernel_driver: str | None = None
@@ -102,7 +107,14 @@ def software_device(slots: int) -> Device:
     named = (*SOFTWARE_ENCODERS.items(), *((name, name) for name in (*SUBTITLE_ENCODERS, *PICTURE_ENCODERS)))
     found = (_software_encoder(codec, name) for codec, name in named)
     capabilities = tuple(capability for capability in found if capability is not None)
-    return Device(id="software", kind="software", name="CPU (software codecs)", capabilities=capabilities, slots=slots)
+    return Device(
+        id="software",
+        kind="software",
+        name="CPU (software codecs)",
+        capabilities=capabilities,
+        filters=tuple(name for name in RARE_FILTERS if name in filters_available),
+        slots=slots,
+    )
 
 
 def _software_encoder(codec: str, name: str) -> Capability | None:

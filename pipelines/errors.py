@@ -3,8 +3,10 @@
 PipelineError
 ├── BadInput            bad_input      not media, or not decodable; never retried
 │   ├── Truncated       truncated      ends before its header promised
-│   └── NoFrames        no_frames      opens, but yields nothing
+│   ├── NoFrames        no_frames      opens, but yields nothing
+│   └── BadSubtitles    bad_subtitles  a file of subtitles beside the input is no text, or has none
 ├── UnsupportedSpec     unsupported    the request can't be done on this source
+│   └── FilterMissing   filter_missing this build of FFmpeg lacks a filter for it
 ├── EncoderRejected     encoder_rejected   an encoder refused or ignored its options
 ├── LimitExceeded       limit_*        a limit of the operator
 ├── LargerThanSource    larger_than_source  an output grew above the size that the job allows
@@ -95,8 +97,20 @@ class NoFrames(BadInput):
     code = "no_frames"
 
 
+class BadSubtitles(BadInput):
+    """Facts: `subtitles`, its place in the list from 1, and `file`, what it is called."""
+
+    code = "bad_subtitles"
+
+
 class UnsupportedSpec(PipelineError):
     code = "unsupported"
+
+
+class FilterMissing(UnsupportedSpec):
+    """Facts: the `filter`, by FFmpeg's name."""
+
+    code = "filter_missing"
 
 
 class EncoderRejected(PipelineError):

@@ -137,6 +137,23 @@ class Overlay(Facts):
     matrix: str | None = None
 
 
+class BurnIn(Facts):
+    """Text of a subtitle track drawn into the picture. Shares of its height; None: as the track has it."""
+
+    kind: Literal["burn_in"] = "burn_in"
+    stream: int
+    """The source's stream, of the input or of a file beside it."""
+    size: float | None = None
+    colour: str | None = None
+    outline: float | None = None
+    outline_colour: str | None = None
+    margin: float | None = None
+    position: Literal["bottom", "top", "middle"] | None = None
+    width: int
+    height: int
+    """Of the picture as it is displayed: letters keep their shape where pixels are not square."""
+
+
 class Fade(Facts):
     """From black, and to black at the end. `lasts_seconds`: of the output; None: there is no end to fade at."""
 
@@ -229,6 +246,7 @@ Filter = Annotated[
     | Denoise
     | Sharpen
     | Pad
+    | BurnIn
     | Overlay
     | Fade
     | Retag

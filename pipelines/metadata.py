@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from av.stream import Disposition
 
+from pipelines.packaging.languages import long_code
 from pipelines.source import Chapter, Track
 from pipelines.tracks import Span
 
@@ -44,6 +45,9 @@ table at all (Croatian, Serbian) has no place in MOV."""
 
 
 def language_for(muxer: str, language: str) -> str:
+    """As the muxer's files have it; MP4 and MOV know codes of three letters only."""
+    if muxer in ("mov", "mp4") and len(language) == 2:
+        language = long_code(language)
     return QUICKTIME_LANGUAGES.get(language.lower(), language) if muxer == "mov" else language
 
 

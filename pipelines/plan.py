@@ -53,9 +53,13 @@ def plan(
     source = source.without_empty_tracks()
     for other in source.other:
         notes.add("track_dropped", f"{other.kind} track {other.index} ({other.codec or 'unknown'}) is left out")
+    for track in source.subtitles:
+        if track.beside is not None and track.beside.guessed:
+            message = f"{track.beside.name} is read as {track.beside.charset}: give its `charset` if that is wrong"
+            notes.add("subtitle_charset", message)
     cpu = device if device.kind == "software" else cpu or software_device(1)
     cpu_encodes = spec.device.policy == "auto" and spec.device.fallback
-    site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
+    site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes, subtitles=source.subtitles)
     clipped = start > source.start_seconds
     outputs = with_reasons(
         (

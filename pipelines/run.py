@@ -163,6 +163,7 @@ class _Run:
             for target in targets:
                 target.write(packet, time_base, shared=len(targets) > 1 or channel is not None)
             if parts.subtitles and packet.dts is not None:
+                parts.texts.reached(packet.dts * time_base)
                 for subtitles in parts.subtitles:
                     subtitles.reached(packet.dts * time_base)
             if parts.span.end is not None and states and all(state.done for state in states):
@@ -170,6 +171,7 @@ class _Run:
         ending = [
             (t, parts.container.streams[s].time_base or Fraction(1, 90_000)) for s, ts in copies.items() for t in ts
         ]
+        ending += parts.texts.finish()
         for track, time_base in ending:
             track.drain(time_base)
         for clock in parts.copy_clocks.values():

@@ -121,8 +121,30 @@ class AudioInfo(Track):
     bits_per_sample: int | None = None
 
 
+class TextOrigin(Facts):
+    """The file beside the input that a subtitle track is from."""
+
+    number: int
+    """Its place in the list, from 1."""
+    key: str
+    """What it is known by."""
+    label: str
+    """What messages call it."""
+    charset: str
+    guessed: bool = False
+    """Nobody said the encoding, neither the file nor its owner."""
+    asked_charset: str | None = None
+    offset_seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"subtitles file {self.number} ({self.label})"
+
+
 class SubtitleInfo(Track):
     kind: Literal["text", "picture", "unknown"] = "unknown"
+    beside: TextOrigin | None = None
+    """None: a track of the input itself."""
 
 
 class OtherTrack(Facts):

@@ -38,6 +38,7 @@ from pipelines.asked.pictures import (
     WebpOutput,
 )
 from pipelines.asked.rungs import AUDIO_CODECS, VIDEO_CODECS, AudioSpec, Metadata, Model, Rung, SubtitleSpec
+from pipelines.asked.subtitle_files import MAX_FILES, SubtitleFile
 from pipelines.asked.webhook import Webhook
 from pipelines.receipt.spec import ReceiptSpec
 
@@ -45,8 +46,8 @@ __all__ = [
     "AUDIO_CODECS", "VIDEO_CODECS", "AudioOutput", "AudioSpec", "Clip", "CmafLadder", "ContactSheetOutput",
     "CopyOutput", "DashLadder", "DevicePolicy", "FileJob", "FileOutput", "GifOutput", "HlsLadder", "Input", "JobSpec",
     "LadderOutput", "MkvOutput", "Model", "MovOutput", "Mp4Output", "Output", "OutputBase", "OutputName",
-    "PictureOutput", "PosterOutput", "Rung", "SubtitleOutput", "SubtitleSpec", "ThumbnailsOutput", "TsOutput",
-    "UniqueOutputs", "Webhook", "WebmOutput", "WebpOutput",
+    "PictureOutput", "PosterOutput", "Rung", "SubtitleFile", "SubtitleOutput", "SubtitleSpec", "ThumbnailsOutput",
+    "TsOutput", "UniqueOutputs", "Webhook", "WebmOutput", "WebpOutput",
 ]  # fmt: skip
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
@@ -72,6 +73,9 @@ class Input(Model):
     upload: str | None = Field(None, max_length=200)
     path: str | None = Field(None, max_length=4096)
     clip: Clip | None = None
+    subtitles: tuple[SubtitleFile, ...] = Field(
+        (), max_length=MAX_FILES, description="files of text beside it, each a subtitle track more"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -182,6 +186,8 @@ class FileJob(Model):
     def _one_way_of_input(self) -> Self:
         if self.inputs is not None and self.input != self.inputs[0]:
             raise ValueError("give either input or inputs")
+        if any(each.subtitles for each in self.inputs or ()):
+            raise ValueError("subtitles are for one input: joined ones have none")
         if self.input_chapters and self.inputs is None:
             raise ValueError("input_chapters is for inputs")
         return self

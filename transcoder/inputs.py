@@ -10,15 +10,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from pipelines.asked.filters import ImageSource
+from pipelines.asked.subtitle_files import SubtitleFile
+from pipelines.captions.text_files import MAX_BYTES as MAX_TEXT_BYTES
 from pipelines.errors import DeadlineExceeded
-from pipelines.opening.beside import images_of
-from pipelines.spec import FileJob, Input
+from pipelines.spec import Input
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
 from transcoder.network.addresses import Network, parse_url
 from transcoder.network.fetch import FetchedFile, fetch
 from transcoder.settings import Settings
 from transcoder.storage import Storage
 from transcoder.uploads.uploads import UploadStore
+
+Beside = ImageSource | SubtitleFile
+"""What a job names beside an input."""
 
 
 class Fetch(Protocol):
@@ -60,7 +65,7 @@ class Inputs:
     max_bytes: int
     idle_seconds: float
 
-    async def check(self, source: Input) -> None:
+    async def check(self, source: Input | SubtitleFile) -> None:
         """Refuses what can be seen to fail before anything runs. Uploads are checked with the job's own row."""
         if source.url is not None:
             parse_url(source.url)
@@ -91,14 +96,7 @@ class Inputs:
     async def bring(self, source: Input, tenant: str, scratch: Path, *, total_seconds: float) -> LocalInput:
         """The input on this machine; downloads go to `scratch`. Cancelling ends a download."""
         if source.url is not None:
-            fetched = await self.fetch(
-                source.url,
-                scratch / "input",
-                allowed_networks=self.allowed_networks,
-                max_bytes=self.max_bytes,
-                idle_seconds=self.idle_seconds,
-                total_seconds=total_seconds,
-            )
+            fetched = await self._download(source.url, scratch, self.max_bytes, total_seconds)
             return LocalInput(fetched.path, fetched.name)
         if source.upload is not None:
             return await self._upload(source.upload, tenant, scratch, total_seconds)
@@ -106,25 +104,45 @@ class Inputs:
         path = await asyncio.to_thread(locate, source.path, self.media_roots)
         return LocalInput(path, path.name)
 
-    async def check_beside(self, spec: FileJob) -> None:
-        """The same of what it names beside its input."""
-        for image in images_of(spec):
-            if image.path is not None:
-                await asyncio.to_thread(locate, image.path, self.media_roots)
+    async def check_beside(self, files: Sequence[Beside]) -> None:
+        """The same of files beside an input."""
+        for file in files:
+            if isinstance(file, SubtitleFile):
+                await self.check(file)
+            elif file.path is not None:
+                await asyncio.to_thread(locate, file.path, self.media_roots)
 
     async def with_beside(
-        self, source: LocalInput, spec: FileJob, tenant: str, scratch: Path, *, total_seconds: float
+        self, source: LocalInput, files: Sequence[Beside], tenant: str, scratch: Path, *, total_seconds: float
     ) -> LocalInput:
-        """The input with the files that the job names beside it."""
+        """The input with the files that a job names beside it, within the time for all."""
         found: dict[str, Path] = {}
-        for number, image in enumerate(images_of(spec)):
-            if image.upload is not None:
-                folder = scratch / f"beside-{number}"
-                await asyncio.to_thread(folder.mkdir)
-                found[image.key] = (await self._upload(image.upload, tenant, folder, total_seconds)).path
+        ends_at = time.monotonic() + total_seconds
+        for number, file in enumerate(files):
+            left = ends_at - time.monotonic()
+            if left <= 0:
+                raise DeadlineExceeded(f"the files were not here within {total_seconds:g} s", stage="fetch")
+            folder = scratch / f"beside-{number}"
+            url = file.url if isinstance(file, SubtitleFile) else None
+            if url is None and file.path is not None:
+                found[file.key] = await asyncio.to_thread(locate, file.path, self.media_roots)
+                continue
+            await asyncio.to_thread(folder.mkdir)
+            if url is not None:
+                found[file.key] = (await self._download(url, folder, MAX_TEXT_BYTES, left)).path
             else:
-                found[image.key] = await asyncio.to_thread(locate, str(image.path), self.media_roots)
+                found[file.key] = (await self._upload(str(file.upload), tenant, folder, left)).path
         return replace(source, beside=found)
+
+    async def _download(self, url: str, folder: Path, max_bytes: int, total_seconds: float) -> FetchedFile:
+        return await self.fetch(
+            url,
+            folder / "input",
+            allowed_networks=self.allowed_networks,
+            max_bytes=max_bytes,
+            idle_seconds=self.idle_seconds,
+            total_seconds=total_seconds,
+        )
 
     async def _upload(self, upload_id: str, tenant: str, scratch: Path, total_seconds: float) -> LocalInput:
         try:

@@ -39,7 +39,8 @@ class Inspector:
 
     async def probe(self, source: Input, tenant: str) -> SourceInfo:
         async with self._input((source,), tenant) as payload:
-            return SourceInfo.model_validate(await self._execute("probe", payload))
+            asked = {"subtitles": [each.model_dump(mode="json") for each in source.subtitles]}
+            return SourceInfo.model_validate(await self._execute("probe", payload | asked))
 
     async def plan(
         self,
@@ -75,16 +76,20 @@ class Inspector:
     @asynccontextmanager
     async def _input(self, sources: Sequence[Input], tenant: str) -> AsyncGenerator[dict[str, Any], None]:
         await self.inputs.check_all(sources)
+        texts = tuple({each.key: each for source in sources for each in source.subtitles}.values())
+        await self.inputs.check_beside(texts)
         async with self._turns, self.storage.scratch() as scratch:
             file, *more = await self.inputs.bring_all(sources, tenant, scratch, total_seconds=self.fetch_seconds)
+            file = await self.inputs.with_beside(file, texts, tenant, scratch, total_seconds=self.fetch_seconds)
             told = {"path": str(file.path), "name": file.name, "limits": self.limits.model_dump(mode="json")}
-            yield {**told, **more_payload(more)}
+            yield {**told, "beside": {key: str(path) for key, path in file.beside.items()}, **more_payload(more)}
 
     async def _execute(self, op: Literal["probe", "plan"], payload: dict[str, Any]) -> dict[str, Any]:
+        more = (each["path"] for each in payload.get("more", ()))
         task = ChildTask(
             op=op,
             payload=payload,
             deadline_seconds=self.timeout_seconds,
-            readable=(Path(payload["path"]), *(Path(each["path"]) for each in payload.get("more", ()))),
+            readable=tuple(map(Path, (payload["path"], *payload["beside"].values(), *more))),
         )
         return await self.executor.execute(task)

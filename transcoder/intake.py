@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipelines.asked.streams import StreamJob
 from pipelines.devices import Device
 from pipelines.errors import UnsupportedSpec
+from pipelines.opening.beside import files_beside
 from pipelines.planning.placement import encodes_pictures
 from pipelines.presets import Preset, resolve
 from pipelines.spec import FileJob
@@ -52,7 +53,7 @@ class Intake:
         now = utc_now()
         check_not_over(spec.ready_by, now)
         await self.inputs.check_all(spec.all_inputs)
-        await self.inputs.check_beside(resolved)
+        await self.inputs.check_beside(files_beside(resolved))
         if spec.webhook is not None:
             check_url(spec.webhook.url, self.allowed_networks)
         refusal = spec_refusal(resolved) if spec.split == "always" else None

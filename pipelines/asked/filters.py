@@ -198,12 +198,46 @@ class FadeFilter(FilterModel):
         return self
 
 
+class BurnInFilter(FilterModel):
+    """A text subtitle track drawn into the picture: the one at `track`, or the first in `language`.
+
+    Sizes are shares of the picture's height, in percent. What is not given is as the track has it.
+    """
+
+    type: Literal["burn_in"] = "burn_in"
+    track: Annotated[int, Field(ge=0, lt=64)] | None = Field(
+        None,
+        description="position among the subtitle tracks, those of `input.subtitles` last; the first when not given",
+    )
+    language: Annotated[str, Field(pattern=r"^[a-zA-Z-]{2,12}$")] | None = Field(None, description="ISO 639")
+    size: Annotated[float, Field(ge=1, le=25)] | None = Field(None, description="of the letters")
+    colour: ColourName | None = Field(None, description="of the letters: #rrggbb, black, white or grey")
+    outline: Annotated[float, Field(ge=0, le=3)] | None = Field(None, description="how thick it is; 0: none")
+    outline_colour: ColourName | None = None
+    margin: Annotated[float, Field(ge=0, le=50)] | None = Field(None, description="from the edge that it stands at")
+    position: Literal["bottom", "top", "middle"] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.track is not None and self.language is not None:
+            raise ValueError("give track or language")
+        return self
+
+
 VideoFilter = Annotated[
-    CropFilter | RotateFilter | MirrorFilter | PadFilter | DenoiseFilter | SharpenFilter | OverlayFilter | FadeFilter,
+    CropFilter
+    | RotateFilter
+    | MirrorFilter
+    | PadFilter
+    | DenoiseFilter
+    | SharpenFilter
+    | BurnInFilter
+    | OverlayFilter
+    | FadeFilter,
     Field(discriminator="type"),
 ]
 
-ORDER = ("crop", "rotate", "mirror", "denoise", "sharpen", "pad", "overlay", "fade")
+ORDER = ("crop", "rotate", "mirror", "denoise", "sharpen", "pad", "burn_in", "overlay", "fade")
 """How filters follow each other. Scaling, colours and the file's own rotation lie between crop and rotate."""
 REPEATABLE = ("overlay",)
 """What may be in a list more than once, and follows in the list's order."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from pipelines.asked.filters import CropFilter, FadeFilter, OverlayFilter
+from pipelines.asked.filters import BurnInFilter, CropFilter, FadeFilter, OverlayFilter
 from pipelines.asked.rungs import AudioCodec, AudioSpec, Model, Rung, Speed, VideoCodec
 from pipelines.spec import OutputName
 
@@ -58,8 +58,8 @@ def _check_codecs(container: str, video: LiveVideo, audio: LiveAudio) -> None:
     if isinstance(video, Rung):
         if video.codec is not None and video.codec not in videos:
             raise ValueError(f"{container} carries {', '.join(videos)} here, not {video.codec}")
-        if any(isinstance(each, OverlayFilter | FadeFilter) for each in video.filters):
-            raise ValueError("overlay and fade are for files: a stream has no end, and no files beside it")
+        if any(isinstance(each, BurnInFilter | OverlayFilter | FadeFilter) for each in video.filters):
+            raise ValueError("burn_in, overlay and fade are for files: a stream has no end, and no files beside it")
         if any(isinstance(each, CropFilter) and each.auto for each in video.filters):
             raise ValueError("black bars are measured on whole files: give a crop in a stream its width and height")
         if video.deinterlace == "ivtc":

@@ -30,6 +30,21 @@ TEXT_PACKETS = frozenset({"subrip", "ass", "ssa", "webvtt", "text"})
 """Codecs whose packets are nothing but text."""
 
 
+def utf8_packet(packet: Packet[Any], codec: str) -> Packet[Any]:
+    """Itself where it is UTF-8, or not text alone; else with the text as UTF-8, taken for Windows-1252."""
+    if codec not in TEXT_PACKETS:
+        return packet
+    data = bytes(packet)
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        recoded: Packet[Any] = Packet(data.decode("cp1252", "replace").encode())
+        recoded.pts, recoded.dts, recoded.duration = packet.pts, packet.dts, packet.duration
+        recoded.time_base = packet.time_base
+        return recoded
+    return packet
+
+
 @dataclass
 class Subtitles:
     """What copied and converted tracks have in common."""
@@ -166,18 +181,10 @@ class SubtitleTrack(Subtitles):
 
     def _as_utf8(self, packet: Packet[Any], begin: Fraction) -> Packet[Any]:
         """Text in another encoding is taken for Windows-1252, the usual one of old subtitles."""
-        if self._codec not in TEXT_PACKETS:
-            return packet
-        data = bytes(packet)
-        try:
-            data.decode()
-        except UnicodeDecodeError:
+        recoded = utf8_packet(packet, self._codec)
+        if recoded is not packet:
             self.warnings.add("subtitle_encoding", "subtitles that are not UTF-8 are read as CP1252", float(begin))
-            recoded: Packet[Any] = Packet(data.decode("cp1252", "replace").encode())
-            recoded.pts, recoded.dts, recoded.duration = packet.pts, packet.dts, packet.duration
-            recoded.time_base = packet.time_base
-            return recoded
-        return packet
+        return recoded
 
     def _close(self, begin: int) -> None:
         """The cue without a length ends where the next begins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.asked.filters import CropFilter
+from pipelines.captions.beside import with_texts
 from pipelines.facts.black_bars import measure_bars
 from pipelines.limits import Limits
 from pipelines.opening.beside import filters_of
@@ -15,7 +16,7 @@ from pipelines.spec import FileJob
 
 def examine(spec: FileJob, file: LocalFile, limits: Limits) -> SourceInfo:
     """`probe`, and what `spec` needs measured; it raises what `probe` does."""
-    source = probe(file, limits)
+    source = with_texts(probe(file, limits), spec.input.subtitles, file)
     track = main_video(source.video)
     if track is None or not wants_bars(spec):
         return source

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.asked.filters import ImageSource, OverlayFilter, VideoFilter
+from pipelines.asked.subtitle_files import SubtitleFile
 from pipelines.spec import FileJob
 
 
@@ -20,3 +21,9 @@ def filters_of(spec: FileJob) -> Iterator[VideoFilter]:
 def images_of(spec: FileJob) -> tuple[ImageSource, ...]:
     """Each once."""
     return tuple(dict.fromkeys(each.image for each in filters_of(spec) if isinstance(each, OverlayFilter)))
+
+
+def files_beside(spec: FileJob) -> tuple[ImageSource | SubtitleFile, ...]:
+    """All that it names, each once."""
+    texts = {each.key: each for source in spec.all_inputs for each in source.subtitles}
+    return (*images_of(spec), *texts.values())

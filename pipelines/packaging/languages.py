@@ -10,6 +10,7 @@ _CODES = (
     "zh zho chi"
 )
 _SHORT = {long: codes.split()[0] for codes in _CODES.split(",") for long in codes.split()[1:]}
+_LONG = {codes.split()[0]: codes.split()[1] for codes in _CODES.split(",")}
 _UNKNOWN = ("und", "unk", "mis", "zxx", "")
 
 
@@ -20,3 +21,8 @@ def language_tag(language: str | None) -> str | None:
         return None
     short = _SHORT.get(primary, primary)
     return f"{short}-{rest}" if rest else short
+
+
+def long_code(short: str) -> str:
+    """The code of ISO 639-2 for one of two letters; itself where it has none."""
+    return _LONG.get(short.lower(), short)

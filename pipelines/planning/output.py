@@ -17,7 +17,7 @@ from pipelines.planning.placement import Site
 from pipelines.planning.video import plan_video
 from pipelines.rendition import CopyRendition, OutputPlan, RenditionPlan, SubtitleRendition
 from pipelines.result import Warning
-from pipelines.source import AudioInfo, SourceInfo, VideoInfo
+from pipelines.source import AudioInfo, SourceInfo, SubtitleInfo, VideoInfo
 from pipelines.spec import (
     AudioOutput,
     AudioSpec,
@@ -151,18 +151,24 @@ class OutputAssembly:
             wanted = ", ".join(spec.languages)
             self.notes.add("no_subtitles", f"the input has no subtitles in {wanted}: the output is without")
         planned: list[RenditionPlan] = []
-        default = next((track for track in chosen if track.default), None)
+        # who names a file says more than who made the input
+        own_last = sorted(chosen, key=lambda track: track.beside is None)
+        default = next((track for track in own_last if track.default), None)
         for track in chosen:
             index, about = track.index, {**labels(track, default=track is default), "pace": self.output.pace}
             copies, own = self.container.copies_subtitles, self.container.subtitle_codec
             if copies is None or track.codec in copies:
                 planned.append(
                     CopyRendition(
-                        stream=index, codec=track.codec, media="subtitle", reason="goes along as it is", **about
+                        stream=index,
+                        codec=track.codec,
+                        media="subtitle",
+                        reason=f"{_from(track)}goes along as it is",
+                        **about,
                     )
                 )
             elif track.kind == "text" and track.decodable and own and self.site.cpu.encoder(own):
-                reason = f"{track.codec} to {own}, {self.output.container}'s kind"
+                reason = f"{_from(track)}{track.codec} to {own}, {self.output.container}'s kind"
                 planned.append(SubtitleRendition(stream=index, codec=own, encoder=own, reason=reason, **about))
             else:
                 self.notes.add(
@@ -215,6 +221,14 @@ class OutputAssembly:
             )
             for track in kept
         ]
+
+
+def _from(track: SubtitleInfo) -> str:
+    origin = track.beside
+    if origin is None:
+        return ""
+    later = f", {origin.offset_seconds:+g} s" if origin.offset_seconds else ""
+    return f"{origin.name}, {origin.charset}{' by its bytes' if origin.guessed else ''}{later}: "
 
 
 class FileAssembly(OutputAssembly):

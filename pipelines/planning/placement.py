@@ -13,7 +13,7 @@ from pipelines.filters import Filter
 from pipelines.hardware.encoders import SURFACES
 from pipelines.hardware.filters import hardware_names, needs_mastering_display
 from pipelines.rendition import Refusal
-from pipelines.source import VideoInfo
+from pipelines.source import SubtitleInfo, VideoInfo
 from pipelines.spec import FileJob, Rung
 
 ANY_CODEC = "*"
@@ -35,9 +35,16 @@ class Site:
     """A device at which a job is planned, with the CPU beside it; it takes down what was refused and why."""
 
     def __init__(
-        self, device: Device, cpu: Device, verdicts: Sequence[Verdict] = (), *, cpu_encodes: bool = True
+        self,
+        device: Device,
+        cpu: Device,
+        verdicts: Sequence[Verdict] = (),
+        *,
+        cpu_encodes: bool = True,
+        subtitles: Sequence[SubtitleInfo] = (),
     ) -> None:
-        """`cpu_encodes`: whether the CPU may encode what the GPU can't."""
+        """`cpu_encodes`: whether the CPU may encode what the GPU can't. `subtitles`: what pictures may be drawn on."""
+        self.subtitles = subtitles
         self.device, self.cpu, self.cpu_encodes = device, cpu, cpu_encodes
         self._verdicts = tuple(verdict for verdict in verdicts if verdict.device == device.id)
         self._refusals: dict[Refusal, None] = {}

@@ -14,6 +14,7 @@ from pipelines.errors import DeviceUnsuitable, UnsupportedSpec
 from pipelines.filters import Filter
 from pipelines.hardware.encoders import SURFACES, driver_mode, encoder_options
 from pipelines.metadata import labels
+from pipelines.planning.burn_in import plan_burn_in
 from pipelines.planning.colour import plan_colour
 from pipelines.planning.conform import Canvas, Picture, conform
 from pipelines.planning.finish import plan_finish
@@ -137,7 +138,13 @@ def _rendition(
     options = _options(rung, draft, gop, canvas, reasons)
     crops = () if framing is None else framing.steps(source.width, source.height)
     touches = plan_touches(rung, draft.pixel_format, reasons)
-    filters = (*fields, *crops, *conform(picture, canvas, touches), *plan_finish(rung, canvas, reasons))
+    filters = (
+        *fields,
+        *crops,
+        *conform(picture, canvas, touches),
+        *plan_burn_in(rung, canvas, site, reasons),
+        *plan_finish(rung, canvas, reasons),
+    )
     return VideoRendition(
         stream=source.index,
         codec=codec,
@@ -238,7 +245,7 @@ def _pixel_format(
 def _keeps_rotation(rung: Rung, source: VideoInfo, container: str, reasons: list[str]) -> bool:
     if not (source.rotation or source.mirrored):
         return False
-    turns = [each.type for each in rung.filters if each.type in ("rotate", "mirror", "pad", "overlay")]
+    turns = [each.type for each in rung.filters if each.type in ("rotate", "mirror", "pad", "burn_in", "overlay")]
     turn = f"{source.rotation}° clockwise" + (", mirrored" if source.mirrored else "")
     if rung.rotation == "keep" and turns:
         reasons.append(f"turned {turn}: {' and '.join(turns)} are for the picture as it is displayed")

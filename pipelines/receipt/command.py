@@ -56,7 +56,8 @@ def equivalent(plan: Plan, source: SourceInfo, name: str) -> Command | None:
     if plan.end_seconds is not None:
         arguments += ["-t", _number(Fraction(plan.end_seconds) - Fraction(plan.start_seconds))]
     arguments += ["-i", _file(name)]
-    made = [argument for output in plan.outputs for argument in _output(output, notes)]
+    beside = {track.index for track in source.subtitles if track.beside is not None}
+    made = [argument for output in plan.outputs for argument in _output(output, beside, notes)]
     if not made:
         return None
     arguments += made
@@ -69,12 +70,15 @@ def _file(name: str) -> str:
     return f"file:{name}" if ":" in name or name.startswith("-") else name
 
 
-def _output(output: OutputPlan, notes: list[str]) -> Iterator[str]:
+def _output(output: OutputPlan, beside: set[int], notes: list[str]) -> Iterator[str]:
     if output.pictures is not None:
         notes.append(f"{output.path} is left out: no option chooses pictures as they were chosen here")
         return
     counts: Counter[str] = Counter()
     for rendition in output.renditions:
+        if rendition.stream in beside:
+            notes.append("subtitles from files beside the input are not in it")
+            continue
         kind = _kind(rendition)
         yield from ("-map", f"0:{rendition.stream}")
         yield from _track(rendition, f"{kind}:{counts[kind]}", notes)

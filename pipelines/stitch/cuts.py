@@ -14,7 +14,7 @@ import av
 from av.container import InputContainer
 
 from pipelines.asked.rungs import Rung
-from pipelines.filters import Deinterlace, InverseTelecine
+from pipelines.filters import BurnIn, Deinterlace, InverseTelecine
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile, open_input
 from pipelines.rate_control import Cbr, TargetQuality
@@ -68,6 +68,8 @@ def plan_refusal(plan: Plan, source: SourceInfo) -> str | None:
         return "a GPU's encoder has no parameters before its first picture"
     if any(isinstance(step, Deinterlace | InverseTelecine) for step in video[0].filters):
         return "deinterlacing looks at the pictures before"
+    if any(isinstance(step, BurnIn) for step in video[0].filters):
+        return "subtitles are drawn into it"
     return None
 
 

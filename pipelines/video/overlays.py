@@ -11,7 +11,8 @@ from typing import Any
 from av.filter import Graph
 from av.video.frame import VideoFrame
 
-from pipelines.filters import Fade, Overlay
+from pipelines.captions.drawing import Caption, style_of
+from pipelines.filters import BurnIn, Fade, Overlay
 from pipelines.steps import Fed, Step
 from pipelines.video.colours import MATRICES, RANGES
 
@@ -39,6 +40,8 @@ class Scene:
     images: Mapping[str, VideoFrame] = field(default_factory=dict)
     origin: Fraction = Fraction(0)
     pace: Fraction = Fraction(1)
+    captions: Mapping[int, Caption] = field(default_factory=dict)
+    """By stream."""
 
     def at(self, seconds: float) -> Fraction:
         """A time of the output on the clock of the source's pictures."""
@@ -98,6 +101,15 @@ def _shaped(image: VideoFrame, step: Overlay) -> VideoFrame:
     return made
 
 
+def _burn_in(step: BurnIn, scene: Scene) -> list[Step | Fed]:
+    """Options go to the filter one by one, so that nothing in a path is read as more than a path."""
+    caption = scene.captions[step.stream]
+    options = {"filename": str(caption.path), "original_size": f"{step.width}x{step.height}"}
+    if style := style_of(step, caption.height):
+        options["force_style"] = style
+    return [("subtitles", options)]
+
+
 def _fade(step: Fade, scene: Scene) -> list[Step | Fed]:
     steps: list[Step | Fed] = []
     if step.in_seconds:
@@ -112,5 +124,9 @@ def _faded(way: str, begin: Fraction, seconds: float, scene: Scene) -> Step:
     return "fade", {"type": way, "start_time": f"{float(begin):.6f}", "duration": f"{seconds * float(scene.pace):.6f}"}
 
 
-SCENE_STEPS: dict[type[Any], Callable[[Any, Scene], list[Step | Fed]]] = {Overlay: _overlay, Fade: _fade}
+SCENE_STEPS: dict[type[Any], Callable[[Any, Scene], list[Step | Fed]]] = {
+    BurnIn: _burn_in,
+    Overlay: _overlay,
+    Fade: _fade,
+}
 """Filters whose steps depend on where and when a run is."""

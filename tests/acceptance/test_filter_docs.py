@@ -1,4 +1,4 @@
-"""The curl examples of docs/filters.md work when they are pasted into a shell."""
+"""The curl examples of docs/filters.md and docs/subtitles.md work when they are pasted into a shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.acceptance.live import live_server
 from tests.media import make_video
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "filters.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
 _BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -30,10 +30,11 @@ def ended(address: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_examples_work_word_for_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["filters.md", "subtitles.md"])
+def test_examples_work_word_for_word(tmp_path: Path, page: str) -> None:
     (tmp_path / "demo").mkdir()
     make_video(tmp_path / "demo" / "source.mkv", seconds=1)  # as the demo's, and smaller
-    blocks = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    blocks = _BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
     with live_server(TRANSCODER_SOFTWARE_SLOTS="2") as server:
         script = "\n".join(["set -e", *blocks]).replace("http://127.0.0.1:8080", server.address)
         command = ["bash", "-c", script]

@@ -15,6 +15,7 @@ from structlog.contextvars import bound_contextvars
 
 from pipelines.errors import PipelineError
 from pipelines.live.stats import LiveStats
+from pipelines.opening.beside import files_beside
 from pipelines.result import Progress
 from pipelines.spec import FileJob
 from transcoder.attempts import settlement
@@ -160,7 +161,8 @@ class AttemptRunner:
             bring = self.inputs.bring_all(spec.all_inputs, claim.tenant, scratch, total_seconds=allowed_seconds)
             with notes.watch.stage("fetch"):
                 source, *more = await unless_stopped(bring, stop)
-                beside = self.inputs.with_beside(source, spec, claim.tenant, scratch, total_seconds=allowed_seconds)
+                named = files_beside(spec)
+                beside = self.inputs.with_beside(source, named, claim.tenant, scratch, total_seconds=allowed_seconds)
                 source = await unless_stopped(beside, stop)
             source, done = await self.taking.after(claim, spec, source, stop)
             if done is not None:

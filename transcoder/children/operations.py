@@ -10,6 +10,8 @@ import numpy  # noqa: F401 - probing looks at pictures as arrays: imported once,
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.asked.streams import StreamJob
+from pipelines.asked.subtitle_files import SubtitleFile
+from pipelines.captions.beside import with_texts
 from pipelines.concat.transcode import plan_files, transcode_joined
 from pipelines.devices import Device, Verdict
 from pipelines.estimates.estimate import estimated
@@ -49,6 +51,10 @@ class Payload(BaseModel):
     @property
     def file(self) -> LocalFile:
         return LocalFile(path=self.path, name=self.name, beside=self.beside)
+
+
+class ProbePayload(Payload):
+    subtitles: tuple[SubtitleFile, ...] = ()
 
 
 class NamedFile(BaseModel):
@@ -125,8 +131,8 @@ class StreamPayload(BaseModel):
 
 
 def _probe(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
-    task = Payload.model_validate(payload)
-    return probe(task.file, task.limits).model_dump(mode="json")
+    task = ProbePayload.model_validate(payload)
+    return with_texts(probe(task.file, task.limits), task.subtitles, task.file).model_dump(mode="json")
 
 
 def _plan(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:

@@ -21,6 +21,7 @@ FAILED, USAGE, INPUT, SERVER, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES: dict[str, int] = {
     "invalid_request": USAGE,
     "unsupported": USAGE,
+    "filter_missing": USAGE,
     "no_device": USAGE,
     "unknown_preset": USAGE,
     "bad_preset": USAGE,
@@ -28,6 +29,7 @@ EXIT_CODES: dict[str, int] = {
     "bad_input": INPUT,
     "truncated": INPUT,
     "no_frames": INPUT,
+    "bad_subtitles": INPUT,
     "limit_pixels": INPUT,
     "limit_streams": INPUT,
     "limit_duration": INPUT,

@@ -151,15 +151,15 @@ def exists(out: Path) -> CommandError:
 
 
 def _beside(spec: FileJob) -> dict[str, Path]:
-    """The images that the job names, by paths of this machine: uploads are a server's."""
-    from pipelines.opening.beside import images_of
+    """The files that the job names, by paths of this machine: uploads are a server's."""
+    from pipelines.opening.beside import files_beside
 
     found: dict[str, Path] = {}
-    for image in images_of(spec):
-        if image.path is None:
-            raise CommandError("file_error", f"{image.key}: uploads are on a server; give a path", INPUT)
-        check_file(Path(image.path))
-        found[image.key] = Path(image.path).absolute()
+    for file in files_beside(spec):
+        if file.path is None:
+            raise CommandError("file_error", f"{file.key}: uploads are on a server; give a path", INPUT)
+        check_file(Path(file.path))
+        found[file.key] = Path(file.path).absolute()
     return found
 
 

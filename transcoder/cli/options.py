@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ from transcoder.cli.choices import Choices
 from transcoder.cli.failures import CommandError, values_from
 
 if TYPE_CHECKING:
+    from pipelines.asked.subtitle_files import SubtitleFile
     from pipelines.presets import Preset
     from pipelines.spec import DevicePolicy, FileJob, Input
     from transcoder.settings import Settings
@@ -29,6 +32,15 @@ DeviceOption = Annotated[
     str, typer.Option("--device", help="auto, hardware, software, or a device's id (see `transcoder devices`).")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+SubtitlesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--add-subtitles", metavar="FILE", help="A text file that becomes a track: film.de.srt. May be repeated."
+    ),
+]
+LANGUAGE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z]{2,4})?")
 
 
 def is_url(source: str) -> bool:
@@ -81,6 +93,17 @@ def device_policy(device: str) -> DevicePolicy:
         return DevicePolicy.model_validate({"policy": device})
     with values_from("--device"):
         return DevicePolicy(id=device)
+
+
+def subtitles_of(files: Sequence[Path]) -> tuple[SubtitleFile, ...]:
+    """Their languages are what stands before the extension, as in `film.de.srt`."""
+    from pipelines.asked.subtitle_files import SubtitleFile
+
+    made = []
+    for file in files:
+        tag = Path(file.stem).suffix.removeprefix(".")
+        made.append(SubtitleFile(path=str(file), language=tag if LANGUAGE.fullmatch(tag) else None))
+    return tuple(made)
 
 
 def job_for(

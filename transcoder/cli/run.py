@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transcoder.cli.choices import Choices, takes_choices
-from transcoder.cli.failures import CommandError
-from transcoder.cli.options import DeviceOption, JsonOption, PresetOption, is_url, job_for, load_settings, read_preset
+from transcoder.cli.failures import CommandError, values_from
+from transcoder.cli.options import (
+    DeviceOption,
+    JsonOption,
+    PresetOption,
+    SubtitlesOption,
+    is_url,
+    job_for,
+    load_settings,
+    read_preset,
+    subtitles_of,
+)
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -35,6 +45,7 @@ def run(
     choices: Choices,
     preset: PresetOption = None,
     device: DeviceOption = "auto",
+    texts: SubtitlesOption = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace OUT if it exists.")] = False,
     receipt: Annotated[
         Path | None,
@@ -53,6 +64,9 @@ def run(
 
     settings = load_settings()
     spec, notes = job_for(source, out, read_preset(preset, settings), choices, device)
+    with values_from("--add-subtitles"):
+        named = subtitles_of(texts or ())
+    spec = spec.model_copy(update={"input": spec.input.model_copy(update={"subtitles": named})})
     made = folder_of(out)
     check_places(source, out if made is None else made, force=force, is_folder=made is not None)
     if not quiet:

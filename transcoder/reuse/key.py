@@ -19,7 +19,7 @@ _NOT_THE_RESULT: dict[str, Any] = {
     **dict.fromkeys(("input", "split", "reuse"), True),
     "device": {"max_wait_seconds"},
 }
-"""Fields that say who, when and how, not what. Of the input the clip counts, besides its bytes."""
+"""Fields that say who, when and how, not what. Of the input the clip and the subtitles count, besides its bytes."""
 
 
 def work_key(spec: FileJob, source: str) -> str:
@@ -30,6 +30,7 @@ def work_key(spec: FileJob, source: str) -> str:
         "asked": asked,
         "clip": None if clip is None else clip.model_dump(mode="json"),
         "source": source,
+        "subtitles": [each.model_dump(mode="json") for each in spec.input.subtitles],
         "engine": engine_version(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

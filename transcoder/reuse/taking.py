@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipelines.opening.beside import images_of
+from pipelines.opening.beside import files_beside
 from pipelines.spec import FileJob
 from transcoder.attempts.settlement import Completed
 from transcoder.attempts.stopping import unless_stopped
@@ -45,7 +45,7 @@ class Taking:
 
     def _concerns(self, claim: Claim, spec: FileJob) -> bool:
         """Not a job that names files which may change beside its input; an upload is the same for ever."""
-        lasting = all(image.path is None for image in images_of(spec))
+        lasting = all(file.upload is not None for file in files_beside(spec))
         # a key is of one source
         return self.on and spec.reuse and lasting and claim.number == 0 and spec.inputs is None
 

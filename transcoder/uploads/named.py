@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.asked.streams import StreamJob
-from pipelines.opening.beside import images_of
+from pipelines.opening.beside import files_beside
 from pipelines.spec import FileJob
 from transcoder.tables import jobs, metadata, uploads
 
@@ -38,7 +38,7 @@ def uploads_beside(spec: FileJob | StreamJob) -> frozenset[str]:
     """Ids of the uploads that a job names beside its input."""
     if isinstance(spec, StreamJob):
         return frozenset()
-    named = {image.upload for image in images_of(spec)} | {source.upload for source in spec.all_inputs[1:]}
+    named = {file.upload for file in files_beside(spec)} | {source.upload for source in spec.all_inputs[1:]}
     return frozenset(upload for upload in named if upload is not None and upload != spec.input.upload)
 
 
