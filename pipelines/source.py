@@ -100,6 +100,10 @@ class VideoInfo(Track):
     """What the file says."""
     interlacing: Literal["progressive", "top", "bottom"] | None = None
     """What the first frames show: the field that is earlier, None where nothing moves or nothing was measured."""
+    uneven: bool = False
+    """The first pictures last two and three fields in turn, as film does that is repeated by flags."""
+    pulldown: Literal["hard", "soft"] | None = None
+    """Film at 29.97 pictures a second, in its pictures or in its times alone; None: it is not, or nobody asked."""
     colour: Colour = Colour()
     dolby_vision: DolbyVision | None = None
     active: Area | None = None

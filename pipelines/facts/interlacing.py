@@ -49,7 +49,11 @@ def is_worth_measuring(lines: int, frame_rate: Fraction | None) -> bool:
 class ScanMeter:
     """Takes the first decoded pictures of a track in order, and says how they were scanned."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patient: bool = False) -> None:
+        """`patient`: it takes as many pictures as come."""
+        self._patient = patient
+        self.scans: list[Scan | None] = []
+        """Of each picture that has neighbours."""
         self._reformatter = VideoReformatter()
         self._pictures: list[Any] = []
         self._size = (0, 0)
@@ -58,6 +62,8 @@ class ScanMeter:
 
     @property
     def done(self) -> bool:
+        if self._patient:
+            return False
         return sum(self.told.values()) >= ENOUGH_TOLD or self.pictures >= MAX_PICTURES
 
     def push(self, frame: Any) -> None:
@@ -69,8 +75,11 @@ class ScanMeter:
         gray = self._reformatter.reformat(frame, format="gray").to_ndarray()
         columns = gray[:, :: max(1, frame.width // COLUMNS)]
         self._pictures = [*self._pictures[-2:], columns.astype("int16")]
-        if len(self._pictures) == 3 and (scan := scan_of(*self._pictures)) is not None:
-            self.told[scan] += 1
+        if len(self._pictures) == 3:
+            scan = scan_of(*self._pictures)
+            self.scans.append(scan)
+            if scan is not None:
+                self.told[scan] += 1
 
     @property
     def verdict(self) -> Scan | None:

@@ -11,6 +11,7 @@ from av.stream import Disposition
 from pipelines.errors import LimitExceeded
 from pipelines.facts.frame_rates import best_rate, measure
 from pipelines.facts.pictures import colour_of, field_order, orientation, plausible_aspect
+from pipelines.facts.pulldown import turns_pattern
 from pipelines.facts.samples import Sample
 from pipelines.limits import Limits
 from pipelines.metadata import roles_of
@@ -77,6 +78,7 @@ def video_info(stream: Any, position: int, sample: Sample | None, limits: Limits
         frame_count=stream.frames or None,
         time_base=_time_base(stream),
         field_order=field_order(sample.frames if sample is not None else (), context),
+        uneven=sample is not None and turns_pattern(sample.times, sample.time_base) is True,
         interlacing=sample.scan.verdict if sample is not None and sample.scan is not None else None,
         colour=colour_of(frame, context),
     )

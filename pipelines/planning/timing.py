@@ -12,6 +12,8 @@ from pipelines.source import VideoInfo
 from pipelines.spec import Rung
 from pipelines.video.telecine import FILM_SHARE, TELECINED_RATES
 
+FILM_RATE = Fraction(24_000, 1001)
+
 ASSUMED_RATE = Fraction(25)
 """Rate that GOP lengths are counted with when a source does not tell its own."""
 
@@ -43,6 +45,11 @@ def plan_fields(rung: Rung, source: VideoInfo, reasons: list[str]) -> tuple[Filt
         return unflagged
     if rung.deinterlace == "ivtc":
         return (_telecined(source, first, reasons),)
+    if rung.deinterlace == "auto" and source.pulldown == "hard" and source.frame_rate is not None:
+        reasons.append(
+            f"film in 3:2 pulldown, {first} field first (measured all over it): taken back, not deinterlaced"
+        )
+        return (InverseTelecine(field_first=first, rate=source.frame_rate),)
     bob = rung.deinterlace == "bob"
     how = "measured" if source.interlacing else "as the file says"
     reasons.append(f"interlaced, {first} field first ({how}): one frame per {'field' if bob else 'frame'}")
@@ -74,6 +81,9 @@ def plan_rate(
     if rung.frame_rate is not None:
         reasons.append(f"constant {float(rung.frame_rate):.6g} fps as asked")
         return rung.frame_rate, True
+    if rung.deinterlace == "auto" and source.pulldown == "soft":
+        reasons.append("film in soft pulldown (pictures of two and three fields in turn): evenly spaced again")
+        return FILM_RATE * pace, True
     if source.frame_rate is None:
         reasons.append("source rate unknown: source timing is kept, GOP counted at 25 fps")
     bob = any(isinstance(step, Deinterlace) and step.bob for step in fields)
