@@ -133,7 +133,7 @@ class Rung(Model):
     deinterlace: Literal["auto", "on", "off", "bob", "ivtc"] = Field(
         "auto",
         description="auto, bob and ivtc where interlaced pictures are found; bob makes a frame of each field, ivtc "
-        "takes 3:2 pulldown back",
+        "takes 3:2 pulldown back, as auto does where it is measured all over the input",
     )
     speed: Speed = Field("medium", description="encoding effort, in x264's words for every codec")
     filters: Filters = Field((), description="applied in their own order: crop, rotate, mirror, denoise …")
