@@ -15,7 +15,7 @@ from av.stream import Discard
 from pipelines.errors import LimitExceeded, cause
 from pipelines.limits import Limits
 from pipelines.source import SourceInfo
-from pipelines.timestamps import InputClock
+from pipelines.timestamps import InputClock, TrackClock
 from pipelines.tracks import Holes, Span
 from pipelines.warning_log import WarningLog
 
@@ -34,6 +34,7 @@ class _Lane:
 
     index: int
     time_base: Fraction
+    clock: TrackClock
     seconds: float
     """Of a tick."""
     latest: int
@@ -90,6 +91,7 @@ class Demuxer:
         return _Lane(
             index=stream.index,
             time_base=time_base,
+            clock=self._clock.track(time_base),
             seconds=float(time_base),
             latest=int(latest / time_base),
             farthest=None if reordered is None else int(reordered / time_base),
@@ -98,8 +100,7 @@ class Demuxer:
     def _place(self, packet: Packet[Any], lane: _Lane) -> None:
         """Moves the packet to the continuous clock. LimitExceeded where it is too far away."""
         dts, duration = packet.dts, packet.duration or 0
-        time = None if dts is None else dts * lane.time_base
-        offset = self._clock.offset(lane.index, time, duration * lane.time_base)
+        offset = lane.clock.offset(dts, duration)
         if offset:
             ticks = round(offset / lane.time_base)
             packet.pts = None if packet.pts is None else packet.pts + ticks

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from typing import Protocol
 
 MICROSECOND = Fraction(1, 1_000_000)
@@ -53,59 +54,70 @@ def ignore(code: str, message: str, seconds: float | None) -> None:
     """A Warn that nobody listens to."""
 
 
-@dataclass(slots=True)
-class _TrackClock:
-    """`last` and `expected`: decode time of the last packet, and of the next one, both on the continuous clock."""
-
-    offset: Fraction
-    last: Fraction | None = None
-    expected: Fraction = Fraction(0)
-
-
 class InputClock:
     """Maps packet times of all tracks of one file to one continuous clock, in seconds."""
 
     def __init__(self, format_name: str, warn: Warn = ignore) -> None:
         names = format_name.split(",")
-        self._rule = next((JUMP_RULES[name] for name in names if name in JUMP_RULES), SINGLE_CLOCK)
-        self._tracks: dict[int, _TrackClock] = {}
-        self._newest = Fraction(0)
-        self._warn = warn
+        self.rule = next((JUMP_RULES[name] for name in names if name in JUMP_RULES), SINGLE_CLOCK)
+        self.newest = Fraction(0)
+        """The offset of the newest epoch."""
+        self.warn = warn
 
     @property
     def reordered(self) -> Fraction | None:
-        return self._rule.reordered
+        return self.rule.reordered
 
-    def offset(self, track: int, dts: Fraction | None, duration: Fraction) -> Fraction:
-        """Seconds to add to the times of a packet of `track` with decode time `dts`.
+    def track(self, time_base: Fraction) -> TrackClock:
+        """The clock of one track, whose packets count in `time_base`."""
+        return TrackClock(self, time_base)
 
-        Without one it is taken to follow the packet before it: presentation times go up and down.
+
+class TrackClock:
+    """Seconds to add to the times of one track's packets. It counts in the track's own ticks: that is exact, and cheap.
+
+    `last` and `expected`: decode time of the last packet, and of the next one, both as the file says them.
+    """
+
+    def __init__(self, clock: InputClock, time_base: Fraction) -> None:
+        self._clock, self._base = clock, time_base
+        rule = clock.rule
+        self._back = None if rule.back is None else floor(rule.back / time_base)
+        self._ahead = None if rule.ahead is None else floor(rule.ahead / time_base)
+        self._offset: Fraction | None = None
+        self._last: int | None = None
+        self._expected = 0
+
+    def offset(self, dts: int | None, duration: int) -> Fraction:
+        """Of the packet with decode time `dts`; the same object until the clock jumps.
+
+        Without a time it is taken to follow the packet before it: presentation times go up and down.
         """
-        clock = self._tracks.get(track)
-        if clock is None:
-            clock = self._tracks[track] = _TrackClock(self._newest)
+        if self._offset is None:
+            self._offset = self._clock.newest
         if dts is None:
-            return clock.offset
-        now = dts + clock.offset
-        if clock.last is not None:
-            rule = self._rule
-            if (rule.back is not None and now - clock.last < -rule.back) or (
-                rule.ahead is not None and now - clock.expected > rule.ahead
-            ):
-                now = self._jump(clock, dts)
-        clock.expected = now + duration if clock.last is None else max(now + duration, clock.expected)
-        clock.last = now
-        return clock.offset
+            return self._offset
+        last = self._last
+        if last is None:
+            self._expected = dts + duration
+        elif (self._back is not None and last - dts > self._back) or (
+            self._ahead is not None and dts - self._expected > self._ahead
+        ):
+            self._offset = self._jump(dts, self._offset)
+            self._expected = dts + max(0, duration)
+        else:
+            self._expected = max(dts + duration, self._expected)
+        self._last = dts
+        return self._offset
 
-    def _jump(self, clock: _TrackClock, dts: Fraction) -> Fraction:
-        """Moves the track to the newest epoch if that makes it go on, else starts one."""
-        expected = clock.expected
-        if abs(dts + self._newest - expected) > SAME_EPOCH_SECONDS or self._newest == clock.offset:
-            self._newest = expected - dts
-            self._warn("clock_jump", "the input's clock jumped; time goes on without the jump", float(expected))
-        clock.offset = self._newest
-        clock.expected = dts + clock.offset
-        return clock.expected
+    def _jump(self, dts: int, offset: Fraction) -> Fraction:
+        """The newest epoch's offset if that makes the track go on, else that of a new one."""
+        clock, time = self._clock, dts * self._base
+        expected = self._expected * self._base + offset
+        if abs(time + clock.newest - expected) > SAME_EPOCH_SECONDS or clock.newest == offset:
+            clock.newest = expected - time
+            clock.warn("clock_jump", "the input's clock jumped; time goes on without the jump", float(expected))
+        return clock.newest
 
 
 class PresentationOrder:
@@ -163,7 +175,12 @@ def rescale(ticks: int, source: Fraction, target: Fraction, shift: Fraction = Fr
 
 def nearest(exact: Fraction) -> int:
     """Rounded half up."""
-    return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+    return quotient(exact.numerator, exact.denominator)
+
+
+def quotient(numerator: int, denominator: int) -> int:
+    """Rounded half up, as `nearest`, where a fraction is not worth its making; `denominator` is positive."""
+    return (2 * numerator + denominator) // (2 * denominator)
 
 
 class Timed(Protocol):
@@ -209,7 +226,11 @@ class ConstantRate:
 
     def fill(self, until: Fraction) -> range:
         """The slots that the frame in hand takes when the next one is shown at `until`; empty: it is dropped."""
-        end = max(self.next_slot, self.slot(until))
+        return self.fill_to(self.slot(until))
+
+    def fill_to(self, slot: int) -> range:
+        """The same, when the next one's slot is known."""
+        end = max(self.next_slot, slot)
         slots = range(self.next_slot, end)
         self.next_slot = end
         if not slots:

@@ -104,6 +104,7 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
     first = last = None
     packets = 0
     clock = InputClock(container.format.name)
+    clocks = {index: clock.track(sample.time_base) for index, sample in tracks.items()}
     try:
         for packet in read_packets(container, chosen):
             sample = tracks[packet.stream.index]
@@ -112,8 +113,8 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
             if packet.size == 0 and packet.dts is None:
                 samples.whole = True
             elif packet.dts is not None:
-                now = packet.dts * sample.time_base
-                now += clock.offset(sample.index, now, (packet.duration or 0) * sample.time_base)
+                offset = clocks[sample.index].offset(packet.dts, packet.duration or 0)
+                now = packet.dts * sample.time_base + offset
                 first = now if first is None else min(first, now)
                 last = now if last is None else max(last, now)
             _look(packet, sample)

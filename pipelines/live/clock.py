@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from pipelines.timestamps import InputClock, Warn, ignore
+from pipelines.timestamps import InputClock, TrackClock, Warn, ignore
 
 BEGIN = Fraction(10)
 """The first moment of a new stream: early enough that nothing before it, such as an encoder's priming, is below 0."""
@@ -66,10 +66,10 @@ class OutputClock:
         with self._lock:
             self.newest = max(self.newest, end)
 
-    def measure(self, moment: Fraction, *, first: bool) -> float:
+    def measure(self, moment: float, *, first: bool) -> float:
         """Takes down that what is at `moment` came in now; gives how far it is ahead, in seconds."""
         now = self.seconds()
-        ahead = float(moment) - now
+        ahead = moment - now
         passed = now - self._measured
         # what came with the least delay tells how the clocks are; the rest waited somewhere
         self.lead = ahead if first else max(ahead, self.lead - LEAD_DECAY * passed)
@@ -84,17 +84,32 @@ class ConnectionClock:
         self._clock = clock
         self._input = InputClock(RESTARTING_FORMAT, warn)
         self._base: Fraction | None = None
-        self._shifts: dict[int, tuple[Fraction, Fraction]] = {}
-        """By track, of which offset it was worked out: one holds until the source's clock jumps."""
 
-    def shift(self, track: int, dts: Fraction | None, duration: Fraction) -> Fraction | None:
-        """Seconds to add to a packet's times; None as long as nothing has a time."""
-        offset = self._input.offset(track, dts, duration)
-        if self._base is None:
-            if dts is None:
-                return None
+    def track(self, time_base: Fraction) -> ConnectionTrack:
+        """The clock of one track, whose packets count in `time_base`."""
+        return ConnectionTrack(self, self._input.track(time_base), time_base)
+
+    def base(self, offset: Fraction, dts: Fraction | None) -> Fraction | None:
+        """The output's moment at the connection's 0; None as long as nothing has a time. The first packet tells."""
+        if self._base is None and dts is not None:
             self._base = max(self._clock.now(), self._clock.newest) - (dts + offset)
-        known = self._shifts.get(track)
-        if known is None or known[0] is not offset:
-            known = self._shifts[track] = offset, self._base + offset
-        return known[1]
+        return self._base
+
+
+class ConnectionTrack:
+    """The shift of one track's times. What is worked out holds until the source's clock jumps."""
+
+    def __init__(self, connection: ConnectionClock, clock: TrackClock, time_base: Fraction) -> None:
+        self._connection, self._clock, self._time_base = connection, clock, time_base
+        self._of: Fraction | None = None
+        self._moved = 0
+
+    def shift(self, dts: int | None, duration: int) -> int | None:
+        """Ticks to add to a packet's times; None as long as nothing has a time."""
+        offset = self._clock.offset(dts, duration)
+        if offset is not self._of:
+            base = self._connection.base(offset, None if dts is None else dts * self._time_base)
+            if base is None:
+                return None
+            self._of, self._moved = offset, round((base + offset) / self._time_base)
+        return self._moved

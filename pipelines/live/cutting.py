@@ -41,6 +41,8 @@ class Cutter:
         self._tracks: dict[str, Track] = {}
         self._open: Cut | None = None
         self._following: list[Cut] = []
+        self._early: list[Piece] = []
+        """Of the others, as long as no segment is open: copies come sooner than what is encoded."""
         self._reached: dict[str, Fraction] = {}
         self._fresh = True
 
@@ -61,6 +63,9 @@ class Cutter:
             target.pieces.append(piece)
             if name == self._leader:
                 target.end = max(target.end, piece.end)
+        elif name != self._leader and self._open is None:
+            self._early = [each for each in self._early if piece.time - each.time <= LAG_SECONDS]
+            self._early.append(piece)
         while self._following and self._is_complete(self._following[0].start):
             assert self._open is not None
             done, self._open = self._open, self._following.pop(0)
@@ -95,6 +100,7 @@ class Cutter:
         self._fresh = False
         if self._open is None:
             self._open = cut
+            cut.pieces, self._early = [each for each in self._early if each.time >= time], []
         else:
             self._following.append(cut)
 

@@ -26,13 +26,13 @@ from pipelines.live.homes import TICK
 from pipelines.live.snapshot import Snapshots
 from pipelines.live.video_lane import VideoLane
 from pipelines.live.worker import Worker
-from pipelines.timestamps import PresentationOrder, nearest
+from pipelines.timestamps import PresentationOrder, quotient
 from pipelines.tracks import is_packets_fault
 
 CAPACITY = 256
 """Packets that wait for a decoder; when they are more, it is too slow, and waits for the next keyframe."""
-GAP_SECONDS = Fraction(1)
-"""From a longer one on, what comes does not go on from what was."""
+GAP_TICKS = TICK.denominator
+"""A second. From a longer one on, what comes does not go on from what was."""
 SILENT_SECONDS = Fraction(1)
 """How far sound may stay behind the picture until silence takes its place."""
 _LOOK_SECONDS = 0.25
@@ -48,6 +48,9 @@ class Source:
     watch: GpuWatch | None = None
     """Of a decoder on a GPU."""
     aspect: AspectWatch = field(default_factory=AspectWatch)
+
+    def __post_init__(self) -> None:
+        self.ratio = self.time_base.as_integer_ratio()
 
 
 class Decoder(Worker):
@@ -85,23 +88,29 @@ class Decoder(Worker):
 
     def _work(self) -> None:
         try:
-            while True:
-                with self._changed:
-                    self._busy, self.working_since = False, None
-                    self._changed.notify_all()
-                    self._changed.wait_for(lambda: self._queue or self._finishing, _LOOK_SECONDS)
-                    item = self._queue.popleft() if self._queue else None
-                    self._busy = item is not None
-                    self.working_since = time.monotonic() if item is not None else None
-                    if item is None and self._finishing:
-                        break
-                if item is None:
-                    self.idle()
-                else:
+            while (items := self._get()) is not None:
+                for item in items:
+                    self.working_since = time.monotonic()
                     self._decode(*item)
+                if not items:
+                    self.idle()
             self.end()
         except BaseException as error:  # noqa: BLE001 - it is raised again where the stream is watched
             self._failed(error)
+
+    def _get(self) -> list[tuple[Source, Packet[Any] | None]] | None:
+        """Up to `batch` packets; none when there was nothing for a moment; None at the end."""
+        with self._changed:
+            self.working_since = None
+            if self._busy and not self._queue:
+                self._changed.notify_all()
+            self._busy = False
+            if not self._queue and not self._finishing:
+                self._changed.wait(_LOOK_SECONDS)
+            if not self._queue:
+                return None if self._finishing else []
+            self._busy = True
+            return [self._queue.popleft() for _ in range(min(self.batch, len(self._queue)))]
 
     def _decode(self, source: Source, packet: Packet[Any] | None) -> None:
         try:
@@ -150,8 +159,13 @@ class VideoDecoder(Decoder):
         self.newest_place: object = None
         self.shown_at: float | None = None
         """When the source's newest frame came out, by the monotonic clock."""
-        self.reached: Fraction | None = None
+        self._reached: int | None = None
+
+    @property
+    def reached(self) -> Fraction | None:
         """The time of what was shown last, the slate among it."""
+        ticks = self._reached
+        return None if ticks is None else ticks * TICK
 
     def show(self, source: Source, frame: VideoFrame) -> None:
         pts = source.order.place(frame.pts, frame.dts, frame.duration or 0)
@@ -166,7 +180,8 @@ class VideoDecoder(Decoder):
         self.shown_at = time.monotonic()
         place = source if is_on_gpu(frame) else None
         self.newest, self.newest_place = frame, place
-        frame.pts = nearest(pts * source.time_base / TICK)
+        numerator, denominator = source.ratio
+        frame.pts = quotient(pts * numerator * TICK.denominator, denominator)
         frame.time_base = TICK
         self.hand_on(frame, place)
         for each in self._snapshots:
@@ -175,11 +190,11 @@ class VideoDecoder(Decoder):
     def hand_on(self, frame: VideoFrame, place: object = None) -> None:
         """From this thread, or from the slate's. `place`: see VideoLane.put."""
         with self._handing:
-            moment = (frame.pts or 0) * TICK
-            if self.reached is not None and moment <= self.reached:
+            ticks, last = frame.pts or 0, self._reached
+            if last is not None and ticks <= last:
                 return
-            fresh = self.reached is not None and moment - self.reached > GAP_SECONDS
-            self.reached = moment
+            fresh = last is not None and ticks - last > GAP_TICKS
+            self._reached = ticks
             for lane in self._lanes:
                 lane.put(frame, fresh=fresh, place=place)
 
@@ -198,18 +213,25 @@ class AudioDecoder(Decoder):
     ) -> None:
         super().__init__("decoder of sound", failed)
         self._lanes, self._picture = lanes, picture
-        self._next: Fraction | None = None
+        self._last: tuple[Fraction, int, int] | None = None
+        """Of the last frame: its moment, samples and rate."""
         self.heard_at: float | None = None
 
     def show(self, source: Source, frame: AudioFrame) -> None:
-        base = frame.time_base or source.time_base
-        moment = frame.pts * base if frame.pts is not None else self._next
+        moment = self._moment(source, frame)
         if moment is None or not frame.sample_rate:
             return
         self.heard_at = time.monotonic()
-        self._next = moment + Fraction(frame.samples, frame.sample_rate)
+        self._last = moment, frame.samples, frame.sample_rate
         for lane in self._lanes:
             lane.put(frame, moment)
+
+    def _moment(self, source: Source, frame: AudioFrame) -> Fraction | None:
+        """What has no time follows what was before."""
+        if frame.pts is None:
+            return None if self._last is None else self._last[0] + Fraction(*self._last[1:])
+        numerator, denominator = (frame.time_base or source.time_base).as_integer_ratio()
+        return Fraction(frame.pts * numerator, denominator)
 
     def idle(self) -> None:
         picture = self._picture()

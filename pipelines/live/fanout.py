@@ -7,10 +7,11 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from math import floor
 
 from pipelines.live.clock import OutputClock
 from pipelines.live.sink import Sink
-from pipelines.live.units import Piece
+from pipelines.live.units import Piece, Track
 
 
 class Fanout:
@@ -19,7 +20,7 @@ class Fanout:
     def __init__(self, clock: OutputClock) -> None:
         self._clock = clock
         self._targets: dict[str, list[Sink]] = defaultdict(list)
-        self._last: dict[str, int] = {}
+        self._last: dict[str, tuple[Track, int]] = {}
         self._lock = threading.Lock()
         self.pieces: dict[str, int] = defaultdict(int)
         self.bytes: dict[str, int] = defaultdict(int)
@@ -34,16 +35,13 @@ class Fanout:
     def put(self, piece: Piece) -> None:
         track, unit = piece.track, piece.unit
         with self._lock:
-            last = self._last.get(track.name)
-            if last is not None:
-                # the ticks of a track may change with the source's parameters
-                last_here = last
-                if unit.dts <= last_here:
-                    self.repaired += 1
-                    dts = last_here + 1
-                    unit = replace(unit, dts=dts, pts=max(unit.pts, dts))
-                    piece = replace(piece, unit=unit)
-            self._last[track.name] = unit.dts
+            last = self._last_in(track)
+            if last is not None and unit.dts <= last:
+                self.repaired += 1
+                dts = last + 1
+                unit = replace(unit, dts=dts, pts=max(unit.pts, dts))
+                piece = replace(piece, unit=unit)
+            self._last[track.name] = track, unit.dts
             self.pieces[track.name] += 1
             self.bytes[track.name] += len(unit.data)
         self._clock.reached(piece.end)
@@ -53,6 +51,14 @@ class Fanout:
             self.latency_seconds = late if known is None else known + 0.1 * (late - known)
         for sink in self._targets[track.name]:
             sink.put(piece)
+
+    def _last_in(self, track: Track) -> int | None:
+        """The decode time of the track's last piece, in its ticks: those change with the source's parameters."""
+        known = self._last.get(track.name)
+        if known is None:
+            return None
+        before, ticks = known
+        return ticks if before is track else floor(ticks * before.time_base / track.time_base)
 
 
 class Rate:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 import av
@@ -73,13 +74,32 @@ class Arrivals:
     """When the last packet that counts (a picture's, or a sound's where there are no pictures) came."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ticks:
-    """How a track's packets are moved, in its ticks; worked out anew when `shift` is another one."""
+class _Lane:
+    """What is asked of each packet of a track, in its ticks."""
 
-    shift: Fraction
-    moved: int
-    farthest: Fraction
+    def __init__(self, stream: Any, connection: ConnectionClock) -> None:
+        base: Fraction = stream.time_base or Fraction(1, 90_000)
+        self.stream = stream
+        self._numerator, self._denominator = base.as_integer_ratio()
+        self._clock = connection.track(base)
+        self._farthest = floor(FARTHEST_SECONDS / base)
+        self.moment: float | None = None
+        """When the packet that was placed last is decoded; None: it does not say."""
+
+    def place(self, packet: Packet[Any]) -> bool:
+        """Moves the packet to the output's clock; False as long as there is no time to go by."""
+        pts, dts = packet.pts, packet.dts
+        first = dts if dts is not None else pts
+        moved = self._clock.shift(first, packet.duration or 0)
+        if moved is None:
+            return False
+        if dts is not None:
+            packet.dts = dts + moved
+        if pts is not None:
+            apart = dts is not None and abs(pts - dts) > self._farthest
+            packet.pts = None if apart else pts + moved
+        self.moment = None if first is None else (first + moved) * self._numerator / self._denominator
+        return True
 
 
 class Reception:
@@ -98,28 +118,29 @@ class Reception:
         self._connection = ConnectionClock(clock, warn)
         self._paced, self._wait = paced, wait
         self._first = True
-        self._ticks: dict[int, _Ticks] = {}
 
     def __iter__(self) -> Iterator[tuple[Any, Packet[Any]]]:
         chosen = [stream for stream in (self.video, self.audio) if stream is not None]
         for stream in self.container.streams:
             if stream not in chosen:
                 stream.discard = Discard.all
-        leader = chosen[0]
+        lanes = {stream.index: _Lane(stream, self._connection) for stream in chosen}
+        leader, shown = lanes[chosen[0].index], self.video is not None
+        arrivals = self._arrivals
         for packet in self._packets(chosen):
-            stream = packet.stream
-            if packet.size == 0 or stream not in chosen:
+            lane = lanes.get(packet.stream_index)
+            if packet.size == 0 or lane is None:
                 continue
-            self._arrivals.packets += 1
-            self._arrivals.corrupt += packet.is_corrupt
-            if not self._place(packet, stream.time_base or Fraction(1, 90_000)):
+            arrivals.packets += 1
+            arrivals.corrupt += packet.is_corrupt
+            if not lane.place(packet):
                 continue
-            if stream is leader:
-                self._arrivals.at = time.monotonic()
-                self._arrivals.video_packets += stream is self.video
-                if not self._keep_pace(packet, stream.time_base):
+            if lane is leader:
+                arrivals.at = time.monotonic()
+                arrivals.video_packets += shown
+                if lane.moment is not None and not self._keep_pace(lane.moment):
                     return
-            yield stream, packet
+            yield lane.stream, packet
 
     def _packets(self, chosen: list[Any]) -> Iterator[Packet[Any]]:
         try:
@@ -129,31 +150,9 @@ class Reception:
                 raise
             raise ConnectFailed(f"the connection broke: {error.strerror}", stage="decode") from error
 
-    def _place(self, packet: Packet[Any], base: Fraction) -> bool:
-        """Moves the packet to the output's clock; False as long as there is no time to go by."""
-        pts, dts, track = packet.pts, packet.dts, packet.stream_index
-        first = dts if dts is not None else pts
-        numerator, denominator = base.as_integer_ratio()
-        moment = None if first is None else Fraction(first * numerator, denominator)
-        shift = self._connection.shift(track, moment, Fraction((packet.duration or 0) * numerator, denominator))
-        if shift is None:
-            return False
-        known = self._ticks.get(track)
-        if known is None or known.shift is not shift:
-            known = self._ticks[track] = _Ticks(shift, round(shift / base), FARTHEST_SECONDS / base)
-        if dts is not None:
-            packet.dts = dts + known.moved
-        if pts is not None:
-            apart = dts is not None and abs(pts - dts) > known.farthest
-            packet.pts = None if apart else pts + known.moved
-        return True
-
-    def _keep_pace(self, packet: Packet[Any], base: Fraction) -> bool:
+    def _keep_pace(self, moment: float) -> bool:
         """False when the stream is to end."""
-        at = packet.dts if packet.dts is not None else packet.pts
-        if at is None:
-            return True
-        ahead = self._clock.measure(at * base, first=self._first)
+        ahead = self._clock.measure(moment, first=self._first)
         self._first = False
         if self._paced and ahead > LEAD_SECONDS:
             return not self._wait(ahead - LEAD_SECONDS)

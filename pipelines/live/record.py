@@ -50,8 +50,14 @@ class Recorder(Queued):
             self._next = piece.time
             if piece.fresh or changed:
                 self._close()
+            if self._file is None:
+                self._waiting = [each for each in self._waiting if each.time >= piece.time]
         self._followed[name] = piece.time
-        if self._next is not None:
+        if self._next is None and self._file is None and not leads:
+            # a copy comes sooner than what is encoded: it may belong to the file that the first keyframe begins
+            self._waiting = [each for each in self._waiting if piece.time - each.time <= LAG_SECONDS]
+            self._waiting.append(piece)
+        elif self._next is not None:
             if leads or piece.time >= self._next:
                 self._waiting.append(piece)
             else:

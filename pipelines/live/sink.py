@@ -103,24 +103,23 @@ class Queued(Worker):
         self._queue.clear()
         self._bytes = 0
 
-    def _get(self) -> Piece | None:
-        """The next piece; None at the end."""
+    def _get(self) -> list[Piece]:
+        """The next pieces; none at the end."""
         with self._changed:
             while not self._queue and not self._finishing:
                 self._changed.wait(None if self.prompt else BATCH_SECONDS)
-            if not self._queue:
-                return None
-            piece = self._queue.popleft()
-            self._bytes -= len(piece.unit.data)
-            return piece
+            pieces = [self._queue.popleft() for _ in range(min(BATCH_PIECES, len(self._queue)))]
+            self._bytes -= sum(len(piece.unit.data) for piece in pieces)
+            return pieces
 
     def _work(self) -> None:
         try:
-            while True:
-                piece = self._get()
-                if piece is None:
-                    break
-                self.take(piece)
+            while pieces := self._get():
+                for piece in pieces:
+                    if self.standing.state == "failed":
+                        self.standing.dropped += 1
+                    else:
+                        self.take(piece)
             self.end()
             if self.standing.state != "failed":
                 self.standing.state = "ended"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from av.packet import Packet
@@ -17,7 +18,7 @@ from pipelines.live.homes import TICK
 from pipelines.live.units import Piece, Unit
 from pipelines.live.worker import Worker
 from pipelines.rendition import VideoRendition
-from pipelines.timestamps import ConstantRate, nearest
+from pipelines.timestamps import ConstantRate, nearest, quotient
 
 BUFFER_BYTES = 96 << 20
 """Frames that wait for an encoder: as many as fit here, 8 to 50. Are there more, it is too slow: the oldest go."""
@@ -46,6 +47,9 @@ class VideoLane(Worker):
         self._usual = max(1, nearest(1 / rendition.frame_rate / self._time_base))
         self._frames: deque[tuple[VideoFrame, bool, object]] = deque()
         self._last: int | None = None
+        self._base: Fraction | None = None
+        self._ratio = (0, 1)
+        """What is counted in, to a tick of `_base`."""
         self._held: tuple[VideoFrame, object] | None = None
         self._fresh_from: int | None = None
         self._tell, self._failed = tell, failed
@@ -111,26 +115,33 @@ class VideoLane(Worker):
         self._encoder.cut()
 
     def _show(self, frame: VideoFrame) -> None:
-        moment = (frame.pts or 0) * (frame.time_base or TICK)
+        at = self._counted(frame.pts or 0, frame.time_base or TICK)
         place = None if isinstance(self._graph, HardwareGraph) and self._graph.uploads else self._place
         if self._constant is None:
-            start = nearest(moment / self._time_base)
-            if self._last is not None and start <= self._last:
+            if self._last is not None and at <= self._last:
                 self.dropped += 1
                 return
-            self._last = start
-            self._encode(frame, place, start, self._usual)
+            self._last = at
+            self._encode(frame, place, at, self._usual)
             return
         if self._held is None:
             if not self._begun:
-                self._constant.next_slot = self._constant.slot(moment)
+                self._constant.next_slot = at
         else:
             before = self._constant.dropped, self._constant.repeated
-            for slot in self._constant.fill(moment):
+            for slot in self._constant.fill_to(at):
                 self._encode(*self._held, slot, 1)
             self.dropped += self._constant.dropped - before[0]
             self.duplicated += self._constant.repeated - before[1]
         self._held = (frame, place)
+
+    def _counted(self, ticks: int, base: Fraction) -> int:
+        """A time in the encoder's ticks, or in slots where the rate is constant."""
+        if base != self._base:
+            rate = 1 / self._time_base if self._constant is None else self._constant.rate
+            self._base, self._ratio = base, (base * rate).as_integer_ratio()
+        numerator, denominator = self._ratio
+        return quotient(ticks * numerator, denominator)
 
     def _encode(self, frame: VideoFrame, place: object, start: int, duration: int) -> None:
         self._begun = True

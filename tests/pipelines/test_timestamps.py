@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.timestamps import ConstantRate, InputClock, PresentationOrder, rescale
+from pipelines.timestamps import ConstantRate, InputClock, JumpRule, PresentationOrder, rescale
 
 FRAME = Fraction(1, 25)
 
@@ -23,36 +23,88 @@ class Noted:
 
 def test_a_restarted_transport_stream_goes_on_without_the_jump() -> None:
     noted = Noted()
-    clock = InputClock("mpegts", noted)
-    starts = [Fraction(n, 25) for n in range(50)] * 2
-    times = [start + clock.offset(0, start, FRAME) for start in starts]
-    assert times == [Fraction(n, 25) for n in range(100)]
+    track = InputClock("mpegts", noted).track(FRAME)
+    starts = [*range(50)] * 2
+    times = [start + track.offset(start, 1) / FRAME for start in starts]
+    assert times == [*range(100)]
     assert noted.codes == ["clock_jump"]
 
 
 def test_tracks_that_restart_together_stay_together() -> None:
     clock = InputClock("mpegts")
-    video = [Fraction(n, 25) for n in range(50)]
-    sound = [Fraction(1, 10) + Fraction(n, 50) for n in range(90)]
-    first = {0: [t + clock.offset(0, t, FRAME) for t in video], 1: [t + clock.offset(1, t, FRAME / 2) for t in sound]}
-    second_video = [t + clock.offset(0, t, FRAME) for t in video]
-    second_sound = [t + clock.offset(1, t, FRAME / 2) for t in sound]
-    assert first[0] == video
+    pictures, sounds = clock.track(FRAME), clock.track(Fraction(1, 50))
+    first_video = [n * FRAME + pictures.offset(n, 1) for n in range(50)]
+    for n in range(5, 95):
+        assert sounds.offset(n, 1) == 0
+    second_video = [n * FRAME + pictures.offset(n, 1) for n in range(50)]
+    second_sound = [Fraction(n, 50) + sounds.offset(n, 1) for n in range(5, 95)]
+    assert first_video == [n * FRAME for n in range(50)]
     assert second_sound[0] - second_video[0] == Fraction(1, 10)
 
 
 def test_a_33_bit_wrap_is_no_gap() -> None:
-    wrap = Fraction(2**33, 90_000)
-    clock = InputClock("mpegts")
-    starts = [(wrap - 1 + Fraction(n, 25)) % wrap for n in range(50)]
-    times = [start + clock.offset(0, start, FRAME) for start in starts]
+    tick, wrap = Fraction(1, 90_000), 2**33
+    track = InputClock("mpegts").track(tick)
+    starts = [(wrap - 90_000 + 3600 * n) % wrap for n in range(50)]
+    times = [start * tick + track.offset(start, 3600) for start in starts]
     assert all(later - earlier == FRAME for earlier, later in itertools.pairwise(times))
 
 
 def test_a_long_gap_is_kept_where_clocks_do_not_restart() -> None:
-    clock = InputClock("matroska,webm")
-    assert clock.offset(0, Fraction(0), FRAME) == 0
-    assert clock.offset(0, Fraction(100), FRAME) == 0
+    track = InputClock("matroska,webm").track(FRAME)
+    assert track.offset(0, 1) == 0
+    assert track.offset(2500, 1) == 0
+
+
+class InSeconds:
+    """The rule of `InputClock` written down in exact seconds, for all tracks of a file."""
+
+    def __init__(self, rule: JumpRule) -> None:
+        self.rule, self.newest = rule, Fraction(0)
+        self.tracks: dict[int, tuple[Fraction, Fraction | None, Fraction]] = {}
+
+    def offset(self, track: int, dts: Fraction | None, duration: Fraction) -> Fraction:
+        offset, last, expected = self.tracks.setdefault(track, (self.newest, None, Fraction(0)))
+        if dts is None:
+            return offset
+        now = dts + offset
+        if last is not None:
+            fell = self.rule.back is not None and now - last < -self.rule.back
+            if fell or (self.rule.ahead is not None and now - expected > self.rule.ahead):
+                if abs(dts + self.newest - expected) > 2 or self.newest == offset:
+                    self.newest = expected - dts
+                offset = self.newest
+                now = expected = dts + offset
+        self.tracks[track] = offset, now, now + duration if last is None else max(now + duration, expected)
+        return offset
+
+
+BASES = st.sampled_from([Fraction(1, 90_000), Fraction(1, 1000), Fraction(1001, 30_000), Fraction(1, 44_100)])
+STEPS = st.one_of(
+    st.just(Fraction(1, 25)),
+    st.fractions(-1, 1, max_denominator=1000),
+    st.sampled_from([Fraction(sign * n, 5) for sign in (-1, 1) for n in (1, 5, 10, 50)]),
+    st.integers(-100_000, 100_000).map(Fraction),
+)
+
+
+@given(
+    st.sampled_from(["mpegts", "matroska", "mov"]),
+    st.lists(BASES, min_size=2, max_size=2),
+    st.lists(st.tuples(st.integers(0, 1), STEPS, st.integers(0, 5000), st.booleans()), max_size=60),
+)
+def test_counting_in_ticks_is_the_rule_in_exact_seconds(
+    form: str, bases: list[Fraction], packets: list[tuple[int, Fraction, int, bool]]
+) -> None:
+    clock = InputClock(form)
+    tracks, times = [clock.track(base) for base in bases], [0, 0]
+    rule = InSeconds(clock.rule)
+    for number, step, duration, timed in packets:
+        base = bases[number]
+        times[number] += round(step / base)
+        dts = times[number] if timed else None
+        asked = None if dts is None else dts * base
+        assert tracks[number].offset(dts, duration) == rule.offset(number, asked, duration * base)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-100, 100)), max_size=60))

@@ -15,13 +15,16 @@ from pydantic import ValidationError
 
 from pipelines.asked.streams import Reconnect, StreamJob
 from pipelines.live import adts
+from pipelines.live.audio_lane import SamplePlaces
 from pipelines.live.backoff import Backoff
 from pipelines.live.clock import BEGIN, ConnectionClock, OutputClock
 from pipelines.live.cutting import Cutter
+from pipelines.live.fanout import Fanout
 from pipelines.live.outputs import places
 from pipelines.live.remux import Continuity
 from pipelines.live.sink import MAX_QUEUED_SECONDS, Queued
 from pipelines.live.units import Piece, Track, Unit
+from pipelines.timestamps import nearest
 from tests.pipelines.live.rig import job_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,6 +32,21 @@ VIDEO = Track("v0", "video", "h264", Fraction(1, 90_000), None)
 AUDIO = Track("a0", "audio", "aac", Fraction(1, 48_000), None)
 FRAME = 3600
 SOUND = 1024
+
+
+COARSE = Track("v0", "video", "h264", Fraction(1, 1000), None)
+
+
+class Kept:
+    """A sink that keeps what it is handed."""
+
+    tracks = frozenset({"v0"})
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+
+    def put(self, piece: Piece) -> None:
+        self.pieces.append(piece)
 
 
 def picture(number: int, *, key: bool = False, fresh: bool = False, track: Track = VIDEO) -> Piece:
@@ -51,25 +69,25 @@ def test_a_stream_that_resumes_is_at_the_wall_clocks_moment() -> None:
 @given(st.lists(st.sampled_from([0.04, 0.04, 0.04, -90_000.0, 95_443.7, 3600.0, -0.5]), min_size=5, max_size=60))
 def test_times_rise_whatever_a_sources_clock_does(steps: list[float]) -> None:
     """Restarts, jumps ahead, and the wrap of a transport stream's 33 bits."""
-    connection = ConnectionClock(OutputClock.fresh(NOW))
-    raw, last = Fraction(5), None
+    track = ConnectionClock(OutputClock.fresh(NOW)).track(Fraction(1, 1000))
+    raw, last = 5000, None
     for step in steps:
-        shift = connection.shift(0, raw, Fraction(1, 25))
+        shift = track.shift(raw, 40)
         assert shift is not None
         moment = raw + shift
-        assert moment >= BEGIN
+        assert moment >= 1000 * BEGIN
         if last is not None and step >= -0.2:
-            assert -Fraction(1, 4) < moment - last < 11
+            assert -250 < moment - last < 11_000
         last = moment
-        raw += Fraction(step).limit_denominator(1000)
+        raw += round(step * 1000)
 
 
 def test_another_connection_goes_on_after_the_newest_piece() -> None:
     clock = OutputClock.fresh(NOW)
     clock.reached(Fraction(500))
-    shift = ConnectionClock(clock).shift(0, Fraction(3), Fraction(1, 25))
+    shift = ConnectionClock(clock).track(Fraction(1, 1000)).shift(3000, 40)
     assert shift is not None
-    assert 3 + shift >= 500
+    assert 3000 + shift >= 500_000
 
 
 @given(st.integers(10, 60), st.integers(5, 40), st.integers(0, 60))
@@ -87,6 +105,18 @@ def test_segments_hold_each_piece_once_and_follow_each_other(seconds: int, gop: 
         first = next(piece for piece in after.pieces if piece.track is VIDEO)
         assert first.unit.key
         assert first.time == after.start
+
+
+@given(st.integers(0, 150))
+def test_sound_that_comes_before_the_first_picture_is_kept_from_its_time_on(early: int) -> None:
+    """Copied sound is there before the picture is encoded, by what the encoder holds; for 3 seconds at most."""
+    cutter = Cutter(("v0", "a0"), Fraction(2))
+    for number in range(early):
+        cutter.take(sound(number))
+    cutter.take(picture(25, key=True))
+    (cut,) = cutter.flush()
+    kept = [number for number in range(early) if number * SOUND >= 48_000]
+    assert [piece.unit.dts for piece in cut.pieces] == [*(number * SOUND for number in kept), 25 * FRAME]
 
 
 def test_segments_of_a_ladder_are_cut_at_the_same_times() -> None:
@@ -221,3 +251,36 @@ def test_what_is_missing_in_a_folder_does_not_stop_a_journal(tmp_path: Path) -> 
     with (tmp_path / ".segments.jsonl").open("a") as file:
         file.write('{"rendition":"v0","num')
     assert [segment.number for segment in Journal(tmp_path).known] == [1, 3]
+
+
+@given(st.lists(st.tuples(st.sampled_from([VIDEO, COARSE]), st.integers(-5, 50)), max_size=40))
+def test_decode_times_rise_strictly_also_when_a_tracks_ticks_change(steps: list[tuple[Track, int]]) -> None:
+    """As they do when a camera comes back with another time base; what rises by itself is left as it is."""
+    fanout, given_out = Fanout(OutputClock.fresh(NOW)), Kept()
+    fanout.connect([given_out])
+    milliseconds, repairs = 0, 0
+    for track, step in steps:
+        milliseconds += step
+        ticks = milliseconds if track is COARSE else milliseconds * 90
+        repairs += bool(given_out.pieces) and track.seconds(ticks) <= given_out.pieces[-1].time
+        fanout.put(Piece(track, Unit(b"", ticks, ticks, 1, True)))
+    assert all(before.time < after.time for before, after in pairwise(given_out.pieces))
+    assert fanout.repaired == repairs
+
+
+RATES = st.sampled_from([8000, 44_100, 48_000, 96_000])
+
+
+@given(RATES, RATES, st.lists(st.tuples(st.integers(0, 400_000), st.integers(1, 5000)), min_size=1, max_size=30))
+def test_sound_is_placed_as_exact_seconds_say(source: int, ours: int, frames: list[tuple[int, int]]) -> None:
+    places, began, reached, moment = SamplePlaces(ours), 0, None, Fraction(0)
+    for ticks, samples in frames:
+        moment += Fraction(ticks, 90_000)
+        follows = reached is not None and abs(moment - reached) <= 2
+        assert places.goes_on(moment) == follows
+        if not follows:
+            began = nearest(moment * ours)
+            places.begin(moment, 0)
+        assert places.place(moment, samples, source) == nearest((moment - Fraction(began, ours)) * source)
+        reached = moment + Fraction(samples, source)
+        assert places.reached == reached
