@@ -30,6 +30,14 @@ from pipelines.opening.input import check_pixels, decoder_options
 _SNIFFED_BYTES = 4 * 188
 _ANALYSED_MICROSECONDS = 3_000_000
 _PROBE_BYTES = 2_000_000
+_REFUSED = {
+    INPUT: "the server sends nothing over TCP",
+    INPUT_IN_DATAGRAMS: (
+        "the server takes no transport that is spoken here: RTP over its TCP connection, or, of rtsp, in datagrams; "
+        "encrypted packets (SRTP) are not read"
+    ),
+}
+"""By the way that was asked for; the second comes after the first."""
 _OPEN_PATIENCE_SECONDS = 3600.0
 """PyAV's own time-outs only count while FFmpeg asks; what ends an open in time is the end of its connection."""
 
@@ -145,7 +153,7 @@ class Opener:
             if silent():
                 raise SourceStalled("the source sent nothing while it was opened", stage="open") from error
             if form == "rtsp" and error.errno == errno.EPROTONOSUPPORT:
-                raise TransportRefused("the server sends nothing over TCP", stage="open") from None
+                raise TransportRefused(_REFUSED[self._way], stage="open") from None
             # FFmpeg's words may name the URL, and with it its password
             raise ConnectFailed(f"the source could not be opened as {form}: {error.strerror}", stage="open") from None
         try:

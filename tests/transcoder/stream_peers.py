@@ -29,8 +29,9 @@ RTSP_SERVER = """
 import sys, gi
 gi.require_version("GstRtsp", "1.0")
 gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
+from gi.repository import Gio, GLib, Gst, GstRtsp, GstRtspServer
 Gst.init(None)
+words = dict(word.partition("=")[::2] for word in sys.argv[2:])
 server = GstRtspServer.RTSPServer()
 server.set_address("127.0.0.1")
 server.set_service(sys.argv[1])
@@ -41,8 +42,21 @@ camera.set_launch(
     "audiotestsrc is-live=true ! audio/x-raw,rate=48000,channels=2 ! avenc_aac ! rtpmp4gpay name=pay1 pt=97 )"
 )
 camera.set_shared(True)
-if len(sys.argv) > 2:
+if "udp" in words:
     camera.set_protocols(GstRtsp.RTSPLowerTrans.UDP)
+if "savp" in words:
+    camera.set_profiles(GstRtsp.RTSPProfile.SAVP)
+if "certificate" in words:
+    auth = GstRtspServer.RTSPAuth()
+    auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(words["certificate"]))
+    token = GstRtspServer.RTSPToken()
+    token.set_string("media.factory.role", "viewer")
+    auth.set_default_token(token)
+    server.set_auth(auth)
+    rights = GstRtspServer.RTSPPermissions()
+    for right in ("media.factory.access", "media.factory.construct"):
+        rights.add_permission_for_role("viewer", right, True)
+    camera.set_permissions(rights)
 server.get_mount_points().add_factory("/cam", camera)
 server.attach(None)
 print("ready", flush=True)
@@ -53,9 +67,9 @@ RTSP_RECORDER = """
 import sys, gi
 gi.require_version("GstRtsp", "1.0")
 gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
+from gi.repository import Gio, GLib, Gst, GstRtsp, GstRtspServer
 Gst.init(None)
-port, target, password = sys.argv[1:]
+port, target, password, *certificate = sys.argv[1:]
 server = GstRtspServer.RTSPServer()
 server.set_address("127.0.0.1")
 server.set_service(port)
@@ -64,6 +78,8 @@ auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
 token = GstRtspServer.RTSPToken()
 token.set_string("media.factory.role", "publisher")
 auth.add_digest("admin", password, token)
+if certificate:
+    auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(certificate[0]))
 server.set_auth(auth)
 recorder = GstRtspServer.RTSPMediaFactory()
 recorder.set_transport_mode(GstRtspServer.RTSPTransportMode.RECORD)
@@ -151,21 +167,23 @@ def publisher(url: str, muxer: str, *more: str) -> Iterator[subprocess.Popen[byt
 
 
 @contextmanager
-def rtsp_camera(*, over_udp: bool = False) -> Iterator[str]:
-    """The URL of a camera; `over_udp`: one that sends nothing over TCP."""
+def rtsp_camera(*words: str) -> Iterator[str]:
+    """The URL of a camera. `udp`: it sends nothing over TCP; `certificate=FILE`: TLS; `savp`: packets encrypted."""
     need_gstreamer()
     port = free_port()
-    with running(SYSTEM_PYTHON, "-c", RTSP_SERVER, str(port), *(["udp"] if over_udp else []), ready=b"ready"):
-        yield f"rtsp://127.0.0.1:{port}/cam"
+    scheme = "rtsps" if any(word.startswith("certificate=") for word in words) else "rtsp"
+    with running(SYSTEM_PYTHON, "-c", RTSP_SERVER, str(port), *words, ready=b"ready"):
+        yield f"{scheme}://127.0.0.1:{port}/cam"
 
 
 @contextmanager
-def rtsp_recorder(target: Path, password: str) -> Iterator[str]:
-    """The URL of a server that records what `admin` publishes, once its digest is right."""
+def rtsp_recorder(target: Path, password: str, certificate: Path | None = None) -> Iterator[str]:
+    """The URL of a server that records what `admin` publishes, once its digest is right; with TLS, if it has that."""
     need_gstreamer()
     port = free_port()
-    with running(SYSTEM_PYTHON, "-c", RTSP_RECORDER, str(port), str(target), password, ready=b"ready"):
-        yield f"rtsp://127.0.0.1:{port}/in"
+    more = [] if certificate is None else [str(certificate)]
+    with running(SYSTEM_PYTHON, "-c", RTSP_RECORDER, str(port), str(target), password, *more, ready=b"ready"):
+        yield f"{'rtsps' if more else 'rtsp'}://127.0.0.1:{port}/in"
 
 
 def need_gstreamer() -> None:
@@ -173,6 +191,14 @@ def need_gstreamer() -> None:
     command = [SYSTEM_PYTHON, "-c", script]
     there = Path(SYSTEM_PYTHON).exists() and subprocess.run(command, check=False, capture_output=True).returncode == 0
     need(there, "an RTSP server (Debian: gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-plugins-ugly)")
+
+
+def need_tls_of_glib() -> None:
+    script = "import sys; from gi.repository import Gio; sys.exit(not Gio.TlsBackend.get_default().supports_tls())"
+    command = [SYSTEM_PYTHON, "-c", script]
+    need_gstreamer()
+    there = subprocess.run(command, check=False, capture_output=True).returncode == 0
+    need(there, "TLS for GStreamer's server (Debian: glib-networking)")
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def test_datagrams_are_asked_of_plain_rtsp_alone(url: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["udp", "auto"])
 async def test_a_camera_that_sends_in_datagrams_alone_is_recorded(tmp_path: Path, transport: str) -> None:
-    with rtsp_camera(over_udp=True) as url:
+    with rtsp_camera("udp") as url:
         async with serving(tmp_path) as streams:
             source = {"url": url, "transport": transport, "reconnect": {"first_seconds": 0.2}}
             record = {"type": "record", "segment_seconds": 2}

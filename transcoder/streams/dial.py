@@ -150,9 +150,9 @@ class Dialer:
             async with asyncio.timeout(self.connect_seconds):
                 host = url.host if tls is not None else None
                 reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             sock.close()
-            raise ConnectFailed(f"no TLS with {url.host}: {error}", stage="fetch") from None
+            raise ConnectFailed(f"no TLS with {url.host}: {_tls_failure(error)}", stage="fetch") from None
         except BaseException:
             sock.close()
             raise
@@ -224,6 +224,16 @@ class Dialer:
     async def _send_srt(self, url: StreamUrl, about: str) -> Handover:
         addresses = await self.addresses(url)
         return await srt_connection(url, addresses[0], sends=True)
+
+
+def _tls_failure(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    if isinstance(error, ssl.SSLError) and error.reason is not None:
+        return f"it does not speak what is spoken here: {error.reason.lower().replace('_', ' ')}"
+    return error.strerror or str(error)
 
 
 _Way = Callable[[Dialer, StreamUrl, str], Awaitable[Handover]]
