@@ -4,81 +4,130 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
+import statistics
 import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.transcoder.soak import Keeper, Member, decode_times, engines, falls, family, times_of_segments
 from tests.transcoder.stream_peers import free_port, need_ffmpeg, publisher
-from tests.transcoder.test_stream_service import HLS, serving
+from tests.transcoder.test_stream_service import COPIED, HLS, SMALL, Streams, files, serving
 
 MINUTES = float(os.environ.get("TRANSCODER_SOAK_MINUTES", "0"))
 PERIOD_SECONDS = 60
-GROWTH = 1.25
-"""At most, of memory from after the first period to the end."""
+AWAY_SECONDS = 2
+LOOK_SECONDS = 1
+GROWTH = 1.1
+"""At most, of memory from the second quarter of the periods to the last."""
+NAME = "%Y-%m-%dT%H-%M-%S.%fZ"
+
+ENCODED = ({**HLS, "window_seconds": 10}, {"type": "record", "segment_seconds": 10, "format": "mkv", "video": SMALL})
+PASSED_ON = (
+    {**HLS, **COPIED, "window_seconds": 10, "segment_type": "ts"},
+    {"type": "record", "segment_seconds": 10, "format": "mp4", **COPIED},
+)
 
 
-def family() -> dict[int, tuple[str, int, int]]:
-    """This process's descendants: name, resident bytes, open files."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            parents[int(stat.parent.name)] = int(fields[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    found, known = {}, {os.getpid()}
-    for _ in range(6):
-        known |= {pid for pid, parent in parents.items() if parent in known}
-    for pid in known:
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-            rss = int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) * 1024
-            found[pid] = (status.splitlines()[0].split()[1], rss, len(list(Path(f"/proc/{pid}/fd").iterdir())))
-        except (FileNotFoundError, ProcessLookupError, IndexError):
-            continue
-    return found
+async def periods(urls: list[str], keepers: Iterable[Keeper]) -> list[dict[int, Member]]:
+    """What the family is at the end of each period, while the sources are there."""
+    end = time.monotonic() + MINUTES * 60
+    seen = []
+    while time.monotonic() < end:
+        over = time.monotonic() + min(PERIOD_SECONDS, max(10.0, end - time.monotonic()))
+        with publisher(urls[0], "mpegts", "-listen", "1"), publisher(urls[1], "mpegts", "-listen", "1"):
+            while time.monotonic() < over:
+                await asyncio.sleep(LOOK_SECONDS)
+                for keeper in keepers:
+                    await asyncio.to_thread(keeper.look)
+            seen.append(await asyncio.to_thread(engines))
+        await asyncio.sleep(AWAY_SECONDS)
+    return seen
 
 
-def engines() -> list[tuple[int, int]]:
-    """Memory and files of the processes of streams and of the service itself, largest first."""
-    return sorted(
-        ((rss, fds) for name, rss, fds in family().values() if name.startswith(("python", "pytest"))), reverse=True
-    )
+def check_processes(seen: list[dict[int, Member]]) -> None:
+    """The same ones from the first period to the last, with the same threads and files, and flat memory."""
+    first, last = seen[0], seen[-1]
+    assert {pid: each.name for pid, each in first.items()} == {pid: each.name for pid, each in last.items()}
+    quarter = max(1, len(seen) // 4)
+    early, late = seen[quarter : 2 * quarter] or seen[:1], seen[-quarter:]
+    for pid, member in last.items():
+        before, after = ([statistics.median(each[pid].memory for each in part)] for part in (early, late))
+        told = [(each[pid].memory >> 10, each[pid].files, each[pid].threads) for each in seen]
+        print(f"{member.name} {pid}: KiB, files and threads by period: {told}")
+        assert after[0] <= before[0] * GROWTH, f"memory of {member.name} {pid}"
+        assert statistics.median(each[pid].files for each in late) <= statistics.median(e[pid].files for e in early)
+        assert statistics.median(each[pid].threads for each in late) <= statistics.median(e[pid].threads for e in early)
+
+
+def check_segments(keeper: Keeper, sources: int) -> None:
+    headers = keeper.headers()
+    renditions = keeper.renditions()
+    for name, segments in renditions.items():
+        assert len(headers[name]) <= 1, "the header changed, and the encoder did not"
+        whole: dict[str, list[Any]] = {}
+        for times in times_of_segments(segments, headers[name]):
+            for kind, told in times.items():
+                whole.setdefault(kind, []).extend(told)
+        for kind, times in whole.items():
+            span = float(times[-1] - times[0])
+            gaps = sum(after - before > 1 for before, after in pairwise(times))
+            print(f"{name} {kind}: {len(segments)} segments, {len(times)} packets in {span:.1f} s, {gaps} gaps")
+            assert falls(times) == []
+            assert gaps <= sources
+
+
+def check_recording(folder: Path) -> None:
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    ends = []
+    for path in paths:
+        times = decode_times(path)
+        assert {kind: falls(told) for kind, told in times.items()} == {kind: [] for kind in times}
+        began = datetime.strptime(path.stem, NAME).replace(tzinfo=UTC).timestamp()
+        ends.append((began, began + float(times["video"][-1])))
+    print(f"{folder.name}: {len(paths)} files, {sum(end - began for began, end in ends):.1f} s")
+    # names are told by the wall clock, and what is known of the source's clock is corrected as it goes
+    assert all(after >= before - 0.1 for (_, before), (after, _) in pairwise(ends))
+
+
+async def stopped(streams: Streams, job_id: str, reconnects: int) -> None:
+    stats = (await streams.get(job_id))["stats"]
+    print({key: stats[key] for key in ("frames", "reconnects", "corrupt", "latency_seconds", "warnings")})
+    assert stats["reconnects"] >= reconnects
+    ended = await streams.stop(job_id)
+    assert ended["status"] == "completed"
+    assert len([path for path in files(ended) if not path.startswith("record/")]) < 120
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(MINUTES * 60 + 300)
+@pytest.mark.timeout(MINUTES * 60 + 600)
 @pytest.mark.skipif(not MINUTES, reason="set TRANSCODER_SOAK_MINUTES")
 async def test_two_streams_with_a_reconnect_a_minute_stay_as_they_are(tmp_path: Path) -> None:
     need_ffmpeg()
     urls = [f"http://127.0.0.1:{free_port()}/live.ts" for _ in range(2)]
-    output = {**HLS, "window_seconds": 10}
     again = {"first_seconds": 0.5, "longest_seconds": 1}
+    outputs = tmp_path / "data" / "outputs"
+    before = family()
     async with serving(tmp_path) as streams:
-        ids = [await streams.submit({"url": url, "reconnect": again, "read_seconds": 3}, output) for url in urls]
-        end = time.monotonic() + MINUTES * 60
-        seen: list[list[tuple[int, int]]] = []
-        while time.monotonic() < end:
-            with publisher(urls[0], "mpegts", "-listen", "1"), publisher(urls[1], "mpegts", "-listen", "1"):
-                await asyncio.sleep(min(PERIOD_SECONDS, max(5.0, end - time.monotonic())))
-                seen.append(engines())
-            await asyncio.sleep(2)
-        jobs = [await streams.get(job_id) for job_id in ids]
-        for job in jobs:
-            assert job["stats"]["reconnects"] >= len(seen) - 1
-            assert (await streams.stop(job["id"]))["status"] == "completed"
-    print(f"memory and files by period: {seen}")
-    # the first period fills caches and windows
-    early, late = seen[min(1, len(seen) - 1)], seen[-1]
-    assert len(late) == len(early)
-    for (before, files_before), (after, files_after) in zip(early, late, strict=True):
-        assert after < before * GROWTH
-        assert files_after <= files_before + 4
-    for job_id in ids:
-        text = (tmp_path / "data" / "outputs" / job_id / "live" / ".segments.jsonl").read_text()
-        starts = [(line.split('"rendition":"')[1][:2], line) for line in text.splitlines()]
-        numbers = [int(re.findall(r'"number":(\d+)', line)[0]) for name, line in starts if name == "v0"]
-        assert all(after == before + 1 for before, after in pairwise(numbers))
+        sources = [{"url": url, "reconnect": again, "read_seconds": 3} for url in urls]
+        wanted = zip(sources, (ENCODED, PASSED_ON), strict=True)
+        ids = [await streams.submit(source, *asked) for source, asked in wanted]
+        keepers = [Keeper(outputs / job_id / "live", tmp_path / "kept" / job_id) for job_id in ids]
+        seen = await periods(urls, keepers)
+        for job_id in ids:
+            await stopped(streams, job_id, len(seen) - 1)
+        for keeper in keepers:
+            keeper.look()
+    check_processes(seen)
+    for job_id, keeper in zip(ids, keepers, strict=True):
+        check_segments(keeper, len(seen))
+        check_recording(outputs / job_id / "live" / "record")
+    left = [path for path in (tmp_path / "data").rglob(".part-*")]
+    after = family()
+    assert left == []
+    assert set(after) - set(before) == set()
+    assert after[os.getpid()].files <= before[os.getpid()].files + 2
