@@ -90,8 +90,8 @@ def check_recording(folder: Path) -> None:
         began = datetime.strptime(path.stem, NAME).replace(tzinfo=UTC).timestamp()
         ends.append((began, began + float(times["video"][-1])))
     print(f"{folder.name}: {len(paths)} files, {sum(end - began for began, end in ends):.1f} s")
-    # names are told by the wall clock, and what is known of the source's clock is corrected as it goes
-    assert all(after >= before - 0.1 for (_, before), (after, _) in pairwise(ends))
+    # names are of the wall clock, and how far the source is behind it is known better as it goes on
+    assert all(after >= before - 2 for (_, before), (after, _) in pairwise(ends))
 
 
 async def stopped(streams: Streams, job_id: str, reconnects: int) -> None:
