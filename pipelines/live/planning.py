@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -10,7 +10,16 @@ from typing import Any, Literal, TypeVar
 
 from pipelines import encoders
 from pipelines.asked.rungs import AudioSpec, Rung
-from pipelines.asked.streams import CARRIED, LiveOutput, PushOutput, RecordOutput, SnapshotOutput, StreamJob
+from pipelines.asked.streams import (
+    CARRIED,
+    CmafOutput,
+    HlsOutput,
+    LiveOutput,
+    PushOutput,
+    RecordOutput,
+    SnapshotOutput,
+    StreamJob,
+)
 from pipelines.containers import LIVE_MKV
 from pipelines.devices import Device, Verdict, software_device
 from pipelines.errors import BadInput, UnsupportedSpec
@@ -35,6 +44,13 @@ PROMPT: dict[str, dict[str, str]] = {
     **{f"{codec}_{api}": {"bf": "0"} for codec in ("h264", "hevc") for api in ("vaapi", "qsv")},
 }  # fmt: skip
 """Each picture leaves soon after it came in: no pictures that wait for later ones, keyframes only where asked."""
+
+
+AT_ONCE: dict[str, dict[str, str]] = {
+    "libx264": {"rc-lookahead": "0", "x264-params": "sliced-threads=1"},
+    "libx265": {"x265-params": "rc-lookahead=0:frame-threads=1"},
+}
+"""On top of those where parts are published: a picture leaves before the next one comes, at some cost in bitrate."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,9 @@ def plan_stream(
     cpu = device if device.kind == "software" else cpu or software_device(1)
     cpu_encodes = job.device.policy == "auto" and job.device.fallback
     site = Site(device, cpu, verdicts, cpu_encodes=cpu_encodes)
-    maker = _Maker(LivePlan(device, tuple(verdicts)), video, audio, site)
+    # of all outputs, so that what is equal is still encoded once
+    at_once = any(isinstance(output, HlsOutput | CmafOutput) and output.low_latency for output in job.outputs)
+    maker = _Maker(LivePlan(device, tuple(verdicts)), video, audio, site, AT_ONCE if at_once else {})
     for output in job.outputs:
         maker.add(output)
     if not maker.plan.feeds and not maker.plan.snapshots:
@@ -153,6 +171,7 @@ class _Maker:
     video: VideoInfo | None
     audio: AudioInfo | None
     site: Site
+    at_once: Mapping[str, dict[str, str]]
 
     def add(self, output: LiveOutput) -> None:
         if isinstance(output, SnapshotOutput):
@@ -177,7 +196,7 @@ class _Maker:
         asked = rung.model_copy(update={"codec": codec, "gop_seconds": _gop_seconds(rung, output)})
         container = LIVE_MKV if output.container == "mkv" else PLANNED_AS.get(output.container, output.container)
         made = plan_video(asked, self.video, container, self.site)
-        options = encoders.merge(made.options, PROMPT.get(made.encoder, {}))
+        options = encoders.merge(made.options, PROMPT.get(made.encoder, {}), self.at_once.get(made.encoder, {}))
         return _named(self.plan.video, "v", made.model_copy(update={"options": options}))
 
     def _audio(self, asked: AudioSpec | str | None, container: str) -> str | None:

@@ -106,6 +106,9 @@ class Pusher(Queued):
         return self._link.connect(self.standing.name, self._cancelled)
 
     def _lost(self, message: str, *, final: bool = False) -> None:
+        if self._sending is not None:
+            # one that takes nothing is not waited for a second time
+            self._sending.end()
         self._leave()
         self.standing.failures += 1
         self.standing.error = message

@@ -202,10 +202,10 @@ def need_tls_of_glib() -> None:
 
 
 @contextmanager
-def rtmp_server(folder: Path) -> Iterator[str]:
+def rtmp_server(folder: Path, port: int | None = None) -> Iterator[str]:
     """The URL of an application of nginx."""
     need(RTMP_MODULE.exists() and shutil.which("nginx") is not None, "nginx with RTMP (Debian: libnginx-mod-rtmp)")
-    port = free_port()
+    port = port or free_port()
     user = "user root;" if os.geteuid() == 0 else ""
     config = folder / "nginx.conf"
     config.write_text(NGINX.format(module=RTMP_MODULE, folder=folder, port=port, user=user))

@@ -33,6 +33,10 @@ from transcoder.streams.urls import TLS, StreamUrl
 
 HLS_SUFFIXES = (".m3u8", ".m3u")
 RTMP_OPTIONS = {"rtmp_live": "live"}
+SEND_BUFFER_BYTES = 1 << 19
+"""That the system keeps for a server that is sent to: by itself it keeps megabytes, so that one that reads nothing is
+not noticed for minutes, and then shown what is long over.
+"""
 
 
 @dataclass(frozen=True)
@@ -116,28 +120,28 @@ class Dialer:
         """RTMP, spoken here: what the process writes is FLV."""
         if url.login:
             raise ConnectFailed("RTMP with a user name is not spoken here; servers take a stream key", stage="fetch")
-        sock, reader, writer = await self._streams(url)
+        reader, writer = await self._sending(url)
         publisher = Publisher(reader, writer)
         try:
             async with asyncio.timeout(self.connect_seconds):
                 await publisher.greet(url)
         except TimeoutError:
-            sock.close()
+            writer.transport.abort()
             raise ConnectFailed(f"{url.host} did not take the stream in time", stage="fetch") from None
         except BaseException:
-            sock.close()
+            writer.transport.abort()
             raise
         ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))
 
     async def _record(self, url: StreamUrl, about: str) -> Handover:
         """RTSP, spoken here: what the process writes is RTP."""
-        sock, reader, writer = await self._streams(url)
+        reader, writer = await self._sending(url)
         publisher = RtspPublisher(reader, writer, url)
         try:
             await publisher.announce(about.encode())
         except BaseException:
-            sock.close()
+            writer.transport.abort()
             raise
         ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))
@@ -157,6 +161,11 @@ class Dialer:
             sock.close()
             raise
         return sock, reader, writer
+
+    async def _sending(self, url: StreamUrl) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        sock, reader, writer = await self._streams(url)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        return reader, writer
 
     async def _http(self, url: StreamUrl, about: str) -> Handover:
         """The body as it comes; of a playlist, the bodies of its segments."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from pipelines.asked.streams import Listen
 from pipelines.errors import PipelineError
 from pipelines.live.link import ConnectFailed
 from transcoder.network.addresses import parse_literal
-from transcoder.streams.relay import Handover, pair, pour
+from transcoder.streams.relay import Handover, closed, pair, pour
 from transcoder.streams.rtmp.server import APP, Refused, accept, flv
 from transcoder.streams.secrets import StreamSecrets
 from transcoder.streams.srt import srt_listener
@@ -116,9 +115,7 @@ class Listener:
             try:
                 await pour(flv(chunks, writer), ours)
             finally:
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+                await closed(writer)
 
         found.set_result(Handover(theirs, format="flv", work=work, owner=writer))
 

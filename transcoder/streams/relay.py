@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 CHUNK_BYTES = 1 << 16
+CLOSE_SECONDS = 1.0
+"""What the other side has left to take."""
 
 
 @dataclass
@@ -47,6 +49,19 @@ async def pour(chunks: AsyncIterator[bytes], target: socket.socket) -> None:
                 return  # the process has given the connection up
 
 
+async def closed(*writers: asyncio.StreamWriter) -> None:
+    """Ends connections in order. One whose other side takes nothing is cut off, or it would stay for ever."""
+    try:
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await writer.wait_closed()
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+
+
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: socket.socket) -> None:
     """Both directions, until one side ends."""
     loop = asyncio.get_running_loop()
@@ -68,6 +83,4 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, t
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+            await closed(writer)

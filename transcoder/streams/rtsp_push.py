@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import re
 import socket
 from dataclasses import dataclass, field
 
 from pipelines.live.link import ConnectFailed
+from transcoder.streams.relay import closed
 from transcoder.streams.urls import StreamUrl
 
 ANSWER_SECONDS = 10.0
@@ -61,10 +61,7 @@ class RtspPublisher:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            for writer in (ours, self._writer):
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+            await closed(ours, self._writer)
 
     async def _begin(self, described: bytes) -> None:
         await self._ask("OPTIONS", self._address)

@@ -17,6 +17,7 @@ from ipaddress import IPv4Address
 from pipelines.live.link import ConnectFailed
 from transcoder.network.addresses import Address
 from transcoder.streams.datagrams import DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES
+from transcoder.streams.relay import closed
 
 MAX_HEAD_BYTES = 32_768
 MAX_BODY_BYTES = 1 << 20
@@ -100,10 +101,7 @@ class RtspOverUdp:
             for track in (*self._tracks, *self._asked.values()):
                 for sock in track.sockets:
                     sock.close()
-            for writer in (self._process, self._writer):
-                writer.close()
-                with contextlib.suppress(OSError, asyncio.CancelledError):
-                    await writer.wait_closed()
+            await closed(self._process, self._writer)
 
     async def _outwards(self, source: asyncio.StreamReader) -> None:
         """What the process asks, with another transport; its reports to where they belong."""

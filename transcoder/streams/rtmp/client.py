@@ -9,6 +9,7 @@ import socket
 from typing import Any
 
 from pipelines.live.link import ConnectFailed
+from transcoder.streams.relay import closed
 from transcoder.streams.rtmp import amf
 from transcoder.streams.rtmp.chunks import (
     AUDIO,
@@ -80,9 +81,7 @@ class Publisher:
                 task.cancel()
             await asyncio.gather(listening, sending, return_exceptions=True)
             source.close()
-            self._writer.close()
-            with contextlib.suppress(OSError):
-                await self._writer.wait_closed()
+            await closed(self._writer)
 
     async def _shake_hands(self) -> None:
         self._writer.write(b"\x03" + bytes(8) + os.urandom(_HANDSHAKE_BYTES - 8))
