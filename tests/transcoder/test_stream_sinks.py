@@ -105,7 +105,7 @@ async def test_a_server_of_rtmp_that_halts_is_dropped_or_connected_to_again(
             assert connections(port) == 1
             ended = await streams.stop(job_id)
         assert ended["status"] == "completed"
-        assert [warning["code"] for warning in ended["warnings"]] == ["output_failed"]
+        assert "output_failed" in [warning["code"] for warning in ended["warnings"]]
 
 
 async def test_a_server_of_rtmp_that_vanishes_is_found_again(tmp_path: Path) -> None:
