@@ -92,8 +92,10 @@ class Watching:
             with suppress(OSError, KeyError):
                 self._inotify.rm_watch(folder.watch)
         if not self._folders and self._reading is not None and self._inotify is not None:
+            # its number may be another descriptor's as soon as it is closed: the loop has to have let go of it by then
+            inotify = self._inotify
+            self._reading.add_done_callback(lambda _: inotify.close())
             self._reading.cancel()
-            self._inotify.close()
             self._inotify = self._reading = None
 
     async def _read(self, inotify: Inotify) -> None:
