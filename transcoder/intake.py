@@ -17,6 +17,7 @@ from transcoder.clock import utc_now
 from transcoder.errors import DeadlineImpossible
 from transcoder.ids import new_id
 from transcoder.inputs import Inputs
+from transcoder.masks import check_keys
 from transcoder.network.addresses import Network
 from transcoder.queueing.costs import SlotCost, cost_of
 from transcoder.queueing.deadlines import Foretell, check_not_over, check_reachable
@@ -43,12 +44,13 @@ class Intake:
     async def prepare(
         self, spec: FileJob | StreamJob, tenant: str, idempotency: Idempotency | None, devices: Sequence[Device]
     ) -> NewJob:
-        """UnknownPreset, UnsupportedSpec, NoDevice, DeadlineImpossible, PathNotAllowed, InputNotFound,
+        """UnknownPreset, UnsupportedSpec, MaskedKey, NoDevice, DeadlineImpossible, PathNotAllowed, InputNotFound,
         BlockedAddress.
         """
         if isinstance(spec, StreamJob):
             return self._stream(spec, tenant, idempotency, devices)
         resolved = resolve(spec, self.presets)
+        check_keys(resolved)
         wanted = _wanted(resolved, devices)
         now = utc_now()
         check_not_over(spec.ready_by, now)

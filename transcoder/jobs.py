@@ -12,6 +12,7 @@ from pipelines.asked.streams import StreamJob
 from pipelines.live.stats import LiveStats, StreamState
 from pipelines.result import Progress, Warning
 from pipelines.spec import FileJob
+from transcoder.masks import ShownWithoutKeys
 
 
 class JobStatus(StrEnum):
@@ -92,7 +93,7 @@ class Job(_Record):
     plan: dict[str, Any] | None = Field(None, description="the plan of the latest attempt")
     reused_from: str | None = Field(None, description="the job whose result this one took, having the same to do")
     metadata: dict[str, Any] = {}
-    spec: Annotated[FileJob | StreamJob, Field(discriminator="kind")]
+    spec: Annotated[FileJob | StreamJob, Field(discriminator="kind"), ShownWithoutKeys()]
     state: StreamState | None = Field(None, description="of a stream that runs")
 
     @property

@@ -39,13 +39,21 @@ SEGMENT_CONTAINERS: dict[SegmentFormat, str] = {"fmp4": "fmp4", "ts": "ts_segmen
 Hex16 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
 
 
+KEY_MASK = "*" * 32
+"""What is shown in place of a key."""
+
+
 class Encryption(Model):
     """The key is given, stored with the job, and served to players by whoever gave it."""
 
     method: EncryptionMethod = Field(
         "aes-128", description="aes-128: whole segments; sample-aes: the samples in them, which stay seekable"
     )
-    key: Hex16 = Field(description="16 bytes in hexadecimal digits")
+    key: str = Field(
+        pattern=r"^([0-9a-fA-F]{32}|\*{32})$",
+        repr=False,
+        description="16 bytes in hexadecimal digits, shown as asterisks",
+    )
     uri: str = Field(max_length=2048, pattern=r"^\S+$", description="where players get the key")
     iv: Hex16 | None = Field(
         None,

@@ -7,7 +7,7 @@ from math import ceil
 from pathlib import PurePosixPath
 
 from pipelines.asked.filters import with_common
-from pipelines.asked.ladders import LADDER_AUDIO, LADDER_VIDEO, LadderOutput
+from pipelines.asked.ladders import KEY_MASK, LADDER_AUDIO, LADDER_VIDEO, LadderOutput
 from pipelines.asked.rungs import AudioSpec, Rung
 from pipelines.errors import UnsupportedSpec
 from pipelines.ladder import auto_rungs, paced, with_rate
@@ -89,6 +89,8 @@ class LadderAssembly(OutputAssembly):
         key = self.output.key
         if key is None:
             return None
+        if key.key == KEY_MASK:
+            raise UnsupportedSpec("the key is asterisks, which are shown in place of one", stage="plan")
         made = EncryptionPlan.model_validate(key.model_dump())
         if key.method != "sample-aes" or self.output.segment_format == "ts":
             return made
