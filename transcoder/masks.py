@@ -48,9 +48,7 @@ class ShownWithoutKeys:
     """Of a field that holds a job's spec: its keys are masked in whatever is written of it; its schema stays."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        schema = handler(source).copy()
-        schema["serialization"] = core_schema.wrap_serializer_function_ser_schema(_written)
-        return schema
+        return {**handler(source), "serialization": core_schema.wrap_serializer_function_ser_schema(_written)}
 
 
 def _written(spec: FileJob | StreamJob, write: core_schema.SerializerFunctionWrapHandler) -> Any:
