@@ -13,6 +13,7 @@ from av.packet import Packet
 from av.stream import Discard
 
 from pipelines.errors import LimitExceeded, cause
+from pipelines.facts.hurried import HURRIED_FORMATS, unhurried
 from pipelines.limits import Limits
 from pipelines.source import SourceInfo
 from pipelines.timestamps import InputClock, TrackClock
@@ -71,7 +72,7 @@ class Demuxer:
         chosen = [container.streams[index] for index in self._streams]
         lanes = {stream.index: self._lane(stream) for stream in chosen}
         try:
-            for packet in container.demux(chosen):
+            for packet in unhurried(container.demux(chosen), container.format.name):
                 lane = lanes.get(packet.stream_index)
                 if packet.size == 0 or lane is None:
                     continue  # the empty packets that PyAV ends with
@@ -123,6 +124,8 @@ class Demuxer:
 
     def _seek(self) -> None:
         """To a keyframe at or before the clip's start; to the beginning where seeking fails."""
+        if self._container.format.name in HURRIED_FORMATS:
+            return  # when a picture is shown depends on all before it
         coarse = any(name in COARSE_FORMATS for name in self._source.format.split(","))
         target = self._span.start - (COARSE_PREROLL_SECONDS if coarse else PREROLL_SECONDS)
         if target <= Fraction(self._source.start_seconds):

@@ -8,6 +8,7 @@ from av.container import InputContainer
 
 from pipelines.errors import BadInput, LimitExceeded, NoFrames
 from pipelines.facts.dolby_vision import declared
+from pipelines.facts.hurried import HURRIED_FORMATS
 from pipelines.facts.keyframes import longest_gop_seconds
 from pipelines.facts.samples import Samples, take_samples
 from pipelines.facts.structure import promised_size
@@ -152,7 +153,7 @@ def _duration(
         seconds = container.duration / MICROSECONDS
     else:
         seconds = max((t.duration_seconds or 0.0 for t in tracks), default=0.0)
-    if seconds <= 0:
+    if seconds <= 0 or (names & HURRIED_FORMATS and samples.seconds >= seconds):
         return None
     if names & GUESSED_FORMATS and not (_is_constant_rate(samples) or _has_mp3_index(file, names)):
         return None

@@ -5,6 +5,7 @@ Both start where their output starts, which copied video decides: packets wait u
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -46,7 +47,7 @@ def utf8_packet(packet: Packet[Any], codec: str) -> Packet[Any]:
 
 
 @dataclass
-class Subtitles:
+class Subtitles(ABC):
     """What copied and converted tracks have in common."""
 
     stream: Any
@@ -78,8 +79,9 @@ class Subtitles:
         for packet, time_base in waiting:
             self.take(packet, time_base, origin)
 
+    @abstractmethod
     def take(self, packet: Packet[Any], time_base: Fraction, origin: Fraction) -> None:
-        raise NotImplementedError
+        """A packet, now that it is known when the output starts."""
 
     def reached(self, time: Fraction) -> None:
         """The input is read up to about `time`."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
+from pipelines.facts.side_data import side_data
 from pipelines.planning.conform import Picture
 from pipelines.source import Colour, MasteringDisplay
 from pipelines.video.colours import MATRICES_BY_NUMBER, PRIMARIES_BY_NUMBER, RANGES_BY_NUMBER, TRANSFERS_BY_NUMBER
@@ -49,14 +50,6 @@ class AspectWatch:
         if self._changed:
             for frame in frames:
                 frame.opaque = plausible_aspect(aspect)
-
-
-def side_data(frame: Any) -> dict[str, bytes]:
-    """A frame's side data by PyAV's type names."""
-    try:
-        return {data.type.name: bytes(data) for data in frame.side_data}
-    except ValueError:
-        return {}  # PyAV can't list it when one of it is of a type that it does not know
 
 
 def colour_of(frame: Any, context: Any) -> Colour:
@@ -110,8 +103,7 @@ def orientation(frame: Any) -> tuple[int, bool]:
     """Degrees clockwise that the picture is turned by, and whether it is flipped horizontally before that."""
     matrix = side_data(frame).get("DISPLAYMATRIX")
     if matrix is None or len(matrix) < _MATRIX.size:
-        # PyAV's own reading is counter-clockwise, and says nothing of mirrors
-        return round(-frame.rotation / 90) * 90 % 360, False
+        return 0, False
     a, b, _, c, d, *_ = _MATRIX.unpack_from(matrix)
     if c == d == 0:
         return 0, False

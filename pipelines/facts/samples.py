@@ -10,6 +10,7 @@ from typing import Any
 import av
 from av.container import InputContainer
 
+from pipelines.facts.hurried import unhurried
 from pipelines.facts.interlacing import ScanMeter, is_worth_measuring
 from pipelines.opening.input import read_packets
 from pipelines.timestamps import InputClock
@@ -106,7 +107,7 @@ def take_samples(container: InputContainer, streams: Iterable[Any]) -> Samples:
     clock = InputClock(container.format.name)
     clocks = {index: clock.track(sample.time_base) for index, sample in tracks.items()}
     try:
-        for packet in read_packets(container, chosen):
+        for packet in unhurried(read_packets(container, chosen), container.format.name):
             sample = tracks[packet.stream.index]
             packets += 1
             samples.bytes += packet.size

@@ -19,7 +19,7 @@ import av
 from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 
-from pipelines.errors import BadInput, LimitExceeded, OutOfMemory, Truncated
+from pipelines.errors import BadInput, LimitExceeded, OutOfMemory, Truncated, UnsupportedSpec
 from pipelines.facts.structure import promised_size
 from pipelines.limits import Limits
 from pipelines.opening.signatures import Demuxer
@@ -30,6 +30,7 @@ PROBE_BYTES = 5_000_000
 PATIENT_PROBE_BYTES = 64_000_000
 PATIENT_PROBE_MICROSECONDS = 60_000_000
 """For files with tracks that start late: taken when the first look left a track unknown."""
+READABLE_BY_LATER_BUILDS = {Demuxer.WEBP_ANIM: "the input is an animated WebP, which FFmpeg reads from 9.0 on"}
 RAW_VIDEO = frozenset(
     {Demuxer.H264, Demuxer.HEVC, Demuxer.VVC, Demuxer.M4V, Demuxer.MPEGVIDEO, Demuxer.VC1, Demuxer.DIRAC}
 )
@@ -185,6 +186,9 @@ def _open(
         except av.error.FFmpegError as error:
             raise _refused(descriptor, demuxer, error) from error
         except ValueError as error:
+            if demuxer in READABLE_BY_LATER_BUILDS:
+                message = f"{READABLE_BY_LATER_BUILDS[demuxer]}: this build of FFmpeg can't read it"
+                raise UnsupportedSpec(message, stage="open", demuxer=demuxer.value) from error
             raise BadInput(
                 f"this build of FFmpeg can't read {demuxer.value}", stage="open", demuxer=demuxer.value
             ) from error

@@ -99,6 +99,7 @@ class Demuxer(StrEnum):
     W64 = "w64"
     WAV = "wav"
     WEBP = "webp_pipe"
+    WEBP_ANIM = "webp_anim"
     WTV = "wtv"
     WV = "wv"
     XWMA = "xwma"

@@ -15,6 +15,14 @@ ID3_HEADER_BYTES = 10
 MAX_TAGS = 4
 MXF_HEADER_PARTITION = b"\x06\x0e\x2b\x34\x02\x05\x01\x01\x0d\x01\x02\x01\x01\x02"
 
+ANIMATED: dict[Demuxer, tuple[Callable[[bytes], bool], Demuxer]] = {
+    # it says so before its first picture data
+    Demuxer.PNG: (lambda data: b"acTL" in data.partition(b"IDAT")[0], Demuxer.APNG),
+    # its extended header has a flag
+    Demuxer.WEBP: (lambda data: data[12:16] == b"VP8X" and bool(data[20:21]) and data[20] & 2 != 0, Demuxer.WEBP_ANIM),
+}
+"""Kinds of pictures of which some move: what those have, and their own reader."""
+
 TAGGED = (
     Demuxer.AAC, Demuxer.AC3, Demuxer.AIFF, Demuxer.APE, Demuxer.DSF, Demuxer.EAC3, Demuxer.FLAC, Demuxer.MP3,
     Demuxer.MPC, Demuxer.MPC8, Demuxer.OMA, Demuxer.TAK, Demuxer.TTA, Demuxer.WAV, Demuxer.WV,
@@ -85,9 +93,8 @@ def tags_end(descriptor: int) -> int:
 def _by_signature(data: bytes, whole: bool) -> Demuxer | None:
     for parts, demuxer in SIGNATURES:
         if all(data.startswith(magic, offset) for offset, magic in parts):
-            # an animated PNG says so before its first picture data
-            animated = demuxer is Demuxer.PNG and b"acTL" in data.partition(b"IDAT")[0]
-            return Demuxer.APNG if animated else demuxer
+            is_animated, reader = ANIMATED.get(demuxer, (None, demuxer))
+            return reader if is_animated is not None and is_animated(data) else demuxer
     return None
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import av
+import numpy as np
 from av.video.frame import VideoFrame
 
 from pipelines.errors import BadInput, LimitExceeded, OutOfMemory, cause
+from pipelines.facts.pictures import orientation
 from pipelines.filters import Overlay
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
@@ -60,7 +62,21 @@ def read_image(path: Path, key: str, limits: Limits) -> VideoFrame:
                 raise OutOfMemory(f"out of memory: the image {key}", stage="filter") from error
             raise BadInput(f"the image {key} can't be decoded: {cause(error)}", stage="filter", image=key) from error
     _check_pixels(frame.width, frame.height, key, limits)
-    return frame.reformat(format="rgba")
+    return _upright(frame)
+
+
+def _upright(frame: VideoFrame) -> VideoFrame:
+    """As viewers show it: mirrored, then turned, as its Exif block says."""
+    degrees, mirrored = orientation(frame)
+    picture = frame.reformat(format="rgba")
+    if not degrees and not mirrored:
+        return picture
+    pixels = picture.to_ndarray()
+    pixels = np.rot90(pixels[:, ::-1] if mirrored else pixels, -degrees // 90)
+    upright = VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgba")
+    upright.colorspace, upright.color_range = picture.colorspace, picture.color_range
+    upright.time_base = picture.time_base
+    return upright
 
 
 def _check_pixels(width: int, height: int, key: str, limits: Limits) -> None:

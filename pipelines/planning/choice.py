@@ -12,9 +12,12 @@ AnyTrack = TypeVar("AnyTrack", VideoInfo, AudioInfo, SubtitleInfo)
 
 
 def main_video(tracks: Iterable[VideoInfo]) -> VideoInfo | None:
-    """The video track that is meant: decodable, marked default if any is, then the largest."""
+    """The video track that is meant: decodable, marked default if any is, then the largest.
+
+    One that is known to be a single picture stands back: a sequence (AVIF) may have its poster beside it.
+    """
     decodable = [track for track in tracks if track.decodable]
-    return max(decodable, key=lambda t: (t.default, t.width * t.height, -t.index), default=None)
+    return max(decodable, key=lambda t: (t.frame_count != 1, t.default, t.width * t.height, -t.index), default=None)
 
 
 def default_of(tracks: Sequence[Track]) -> Track | None:
