@@ -83,10 +83,10 @@ class Subtitles(ABC):
     def take(self, packet: Packet[Any], time_base: Fraction, origin: Fraction) -> None:
         """A packet, now that it is known when the output starts."""
 
-    def reached(self, time: Fraction) -> None:
+    def reached(self, time: Fraction) -> None:  # noqa: B027 - of no concern to all
         """The input is read up to about `time`."""
 
-    def drain(self, time_base: Fraction) -> None:
+    def drain(self, time_base: Fraction) -> None:  # noqa: B027 - of no concern to all
         """Nothing is held back."""
 
     def finish(self, time_base: Fraction) -> None:
