@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -71,7 +72,7 @@ def _upright(frame: VideoFrame) -> VideoFrame:
     picture = frame.reformat(format="rgba")
     if not degrees and not mirrored:
         return picture
-    pixels = picture.to_ndarray()
+    pixels: np.ndarray[Any, np.dtype[np.uint8]] = np.asarray(picture.to_ndarray(), np.uint8)
     pixels = np.rot90(pixels[:, ::-1] if mirrored else pixels, -degrees // 90)
     upright = VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgba")
     upright.colorspace, upright.color_range = picture.colorspace, picture.color_range
