@@ -44,9 +44,10 @@ from transcoder.settings import Settings
 from transcoder.telemetry import CountRequests, Telemetry
 
 ROUTERS = (
-    *(jobs, receipts, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe),
-    *(presets, devices, queues, nodes, health, metrics, page),
+    *(jobs, health, receipts, transcode, feed, events, outputs, links, webhooks, uploads, tus, probe),
+    *(presets, devices, queues, nodes, metrics, page),
 )
+"""Asked in this order: those that are read most come first."""
 
 EXPOSED_HEADERS = (
     *("Location", "ETag", "Content-Range", "Content-Disposition", "Retry-After", "Tus-Resumable", "Tus-Version"),

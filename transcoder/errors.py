@@ -16,6 +16,7 @@ ServiceError
 ├── PathNotAllowed        path_not_allowed      422  outside the media roots
 ├── InputNotFound         input_not_found       422  inside the media roots, but not a file
 ├── NoDevice              no_device             422  no device satisfies the job's device policy
+├── NoWorker              no_worker             503  no node that runs jobs is known
 ├── PayloadTooLarge       payload_too_large     413
 ├── UploadLocked          upload_locked         423  another request fills it
 ├── OffsetMismatch        offset_mismatch       409  bytes would be missing, or there twice
@@ -134,6 +135,12 @@ class InputNotFound(ServiceError):
 class NoDevice(ServiceError):
     code = "no_device"
     http_status = 422
+
+
+class NoWorker(ServiceError):
+    code = "no_worker"
+    http_status = 503
+    http_headers = {"Retry-After": "10"}
 
 
 class PayloadTooLarge(ServiceError):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, select
+from sqlalchemy import RowMapping, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from transcoder.jobs import Attempt, ErrorInfo, Job, JobOutput, JobStatus, Upload
@@ -21,11 +21,6 @@ async def attempts_of(connection: AsyncConnection, job_ids: Sequence[str]) -> di
     return _by_job((await connection.execute(_attempts(job_ids))).mappings())
 
 
-def attempts_at(connection: Connection, job_ids: Sequence[str]) -> dict[str, tuple[Attempt, ...]]:
-    """The same for `Database.look`."""
-    return _by_job(connection.execute(_attempts(job_ids)).mappings())
-
-
 def _attempts(job_ids: Sequence[str]) -> Select[Any]:
     query = select(attempts).where(attempts.c.job_id.in_(job_ids))
     return query.order_by(attempts.c.job_id, attempts.c.task, attempts.c.number)
@@ -38,7 +33,7 @@ def _by_job(rows: Iterable[RowMapping]) -> dict[str, tuple[Attempt, ...]]:
     return {job_id: tuple(tries) for job_id, tries in found.items()}
 
 
-def attempt_from(row: RowMapping) -> Attempt:
+def attempt_from(row: RowMapping | Mapping[str, Any]) -> Attempt:
     return Attempt(
         number=row["number"],
         task=row["task"],

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.asked.streams import StreamJob
 from pipelines.devices import Device
@@ -28,7 +25,7 @@ from transcoder.cluster.backend import backend_for
 from transcoder.database import Database
 from transcoder.depot.choice import storage_for
 from transcoder.engine import DeviceState, Engine
-from transcoder.errors import ServiceError, ServiceUnavailable
+from transcoder.errors import NoWorker, ServiceError, ServiceUnavailable
 from transcoder.events import EventBus
 from transcoder.gpus.devices import Devices
 from transcoder.gpus.load import LoadMeter
@@ -38,6 +35,7 @@ from transcoder.health import Health
 from transcoder.inputs import inputs_for
 from transcoder.inspection import Inspector
 from transcoder.intake import intake_for
+from transcoder.job_bodies import JobBodies
 from transcoder.jobs import Job, JobStatus, Upload
 from transcoder.news import News
 from transcoder.observer import Observer, Unobserved
@@ -57,8 +55,6 @@ from transcoder.uploads.sink import UploadSink
 from transcoder.uploads.uploads import UploadStore
 from transcoder.webhooks.courier import courier_for
 from transcoder.webhooks.deliveries import DeliveryStore
-
-logger = logging.getLogger(__name__)
 
 
 class Service:
@@ -129,6 +125,7 @@ class Service:
         )
         self._speeds = SpeedBook(self.database, lambda: self._engine.devices())
         self.streams = desk_for(settings, self.database, self.store, self.storage, self.supervisor)
+        self.bodies = JobBodies(self.store, self._board.merged, self.streams.shown)
         self._runner = runner_for(
             *(settings, self._retry, self.database, self.storage, self._inputs, self.supervisor, self.events),
             *(self._board, self._news, self._guard, self.streams.runner, lambda: self._engine, self._speeds),
@@ -178,7 +175,7 @@ class Service:
         """The job, and whether it is new (an idempotency key may have one already).
 
         What can't work is refused here: what `Intake.prepare` refuses, InputUploadNotFound, IdempotencyConflict,
-        UnknownQueue, QueueFull, TooManyJobs.
+        UnknownQueue, QueueFull, TooManyJobs; and NoWorker.
         """
         if not self._open:
             raise ServiceUnavailable("the service is stopping")
@@ -213,7 +210,7 @@ class Service:
     ) -> Page[Job]:
         """Newest first; plans are left out."""
         page = await self.store.page(tenant=tenant, status=status, queue=queue, limit=limit, cursor=cursor)
-        return Page(tuple(map(self._board.merged, page.items)), page.next)
+        return Page(tuple(self._board.merged(rows.job()) for rows in page.items), page.next)
 
     async def cancel(self, job_id: str, tenant: str = "default") -> Job:
         """Cancelled when it returns, unless the job ended by itself in that moment. Conflict for jobs that ended so."""
@@ -286,8 +283,11 @@ class Service:
         return await self.queues.get(name), created
 
     def _usable(self) -> tuple[DeviceState, ...]:
-        """Devices of all nodes that take tasks, now or later."""
-        return tuple(state for state in self._engine.devices() if state.state != "unusable")
+        """Devices of all nodes that take tasks, now or later. NoWorker while no node has told of one yet."""
+        known = self._engine.devices()
+        if not known and self.settings.clustered:
+            raise NoWorker("no worker is known that could run jobs; start one, or wait until it has")
+        return tuple(state for state in known if state.state != "unusable")
 
     def devices(self) -> tuple[DeviceState, ...]:
         return tuple(self._speeds.told(self._load.told(state)) for state in self._engine.devices())
@@ -306,16 +306,8 @@ class Service:
         return next(state for state in self.devices() if state.id == device_id)
 
     async def healthy(self) -> Health:
-        engine, database = self._engine.alive(), await self._database_answers()
+        engine, database = self._engine.alive(), await self.store.answers()
         return Health(ready=self._open and engine and database, database=database, engine=engine)
-
-    async def _database_answers(self) -> bool:
-        try:
-            await self.store.existing([])
-        except SQLAlchemyError:
-            logger.warning("the database does not answer", exc_info=True)
-            return False
-        return True
 
 
 async def _end(task: asyncio.Task[None]) -> None:

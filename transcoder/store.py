@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import RowMapping, Select, bindparam, delete, func, select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipelines.result import Progress
 from transcoder.database import Database
 from transcoder.errors import Conflict, InvalidCursor, JobNotFound, ServiceError
 from transcoder.ids import ID_PATTERN
-from transcoder.jobs import Attempt, Job, JobStatus
+from transcoder.job_rows import JobQueries, JobRows
+from transcoder.jobs import Job, JobStatus
 from transcoder.quotas import Quotas
-from transcoder.records import LISTED, attempts_at, attempts_of, job_from
+from transcoder.records import LISTED, attempts_of, job_from
 from transcoder.split import family
 from transcoder.submission import Added, Idempotency, NewJob, add_jobs
 from transcoder.tables import attempts, jobs, tasks
@@ -32,6 +34,8 @@ JOBS_AT_ONCE = 200
 """Most that are added in one transaction."""
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 _CURSOR = re.compile(rf"j-({ID_PATTERN.pattern})")
 
@@ -49,6 +53,7 @@ class JobStore:
 
     def __init__(self, database: Database, quotas: Quotas | None = None) -> None:
         self._database, self._quotas = database, quotas
+        self._queries = JobQueries(database)
 
     async def add(self, new: Sequence[NewJob]) -> list[Added | ServiceError]:
         """Adds jobs together; for each what became of it. One that is refused does not touch the others."""
@@ -61,36 +66,28 @@ class JobStore:
                 return await add_jobs(connection, new, self._quotas)
 
     async def get(self, job_id: str, tenant: str) -> Job:
-        def read(connection: Connection) -> tuple[RowMapping | None, Sequence[Attempt]]:
-            query = select(jobs).where(jobs.c.id == job_id, jobs.c.tenant == tenant)
-            row = connection.execute(query).mappings().one_or_none()
-            return row, () if row is None else attempts_at(connection, [job_id]).get(job_id, ())
+        return (await self.rows(job_id, tenant)).job()
 
-        row, tries = await self._database.look(read)
-        if row is None:
+    async def rows(self, job_id: str, tenant: str) -> JobRows:
+        rows = await self._queries.one(job_id, tenant)
+        if rows is None:
             raise _missing(job_id)
-        return job_from(row, tries)
+        return rows
 
     async def page(
         self, *, tenant: str, status: JobStatus | None, queue: str | None, limit: int, cursor: str | None
-    ) -> Page[Job]:
-        """Jobs, newest first. InvalidCursor for a cursor that no page gave."""
-        query = select(*LISTED).where(jobs.c.tenant == tenant)
-        if status is not None:
-            query = query.where(jobs.c.status == status.value)
-        if queue is not None:
-            query = query.where(jobs.c.queue == queue)
-        if cursor is not None:
-            query = query.where(jobs.c.id < _decode(cursor))
-
-        def read(connection: Connection) -> tuple[Sequence[RowMapping], dict[str, tuple[Attempt, ...]]]:
-            rows = connection.execute(query.order_by(jobs.c.id.desc()).limit(limit + 1)).mappings().all()
-            return rows, attempts_at(connection, [row["id"] for row in rows[:limit]])
-
-        rows, tries = await self._database.look(read)
-        shown = rows[:limit]
-        following = f"j-{shown[-1]['id']}" if len(rows) > limit and shown else None
-        return Page(tuple(job_from(row, tries.get(row["id"], ())) for row in shown), following)
+    ) -> Page[JobRows]:
+        """Jobs, newest first, without their plans. InvalidCursor for a cursor that no page gave."""
+        wanted = {
+            "tenant": tenant,
+            "status": None if status is None else status.value,
+            "queue": queue,
+            "before": None if cursor is None else _decode(cursor),
+        }
+        given = {name: value for name, value in wanted.items() if value is not None}
+        rows = await self._queries.listed(limit + 1, **given)
+        shown = tuple(rows[:limit])
+        return Page(shown, f"j-{shown[-1].id}" if len(rows) > limit and shown else None)
 
     async def active_counts(self) -> dict[tuple[str, JobStatus], int]:
         """Jobs that wait or run, by queue and status, of all tenants."""
@@ -198,6 +195,15 @@ class JobStore:
         async with self._database.read() as connection:
             found = await connection.execute(select(jobs.c.id).where(jobs.c.id.in_(job_ids)))
             return set(found.scalars())
+
+    async def answers(self) -> bool:
+        """Whether the database does."""
+        try:
+            await self.existing([])
+        except SQLAlchemyError:
+            logger.warning("the database does not answer", exc_info=True)
+            return False
+        return True
 
     async def attempts_that_count(self, job_ids: Sequence[str]) -> list[tuple[str, int]]:
         """(job, attempt) of these jobs, of attempts that run or have completed."""

@@ -118,6 +118,8 @@ class Telemetry:
             ("route", "method", "status"),
             registry=self._registry,
         )
+        # looking a counter up by its labels takes longer than counting
+        self._answered: dict[tuple[str, str, int], Counter] = {}
         self._upload_bytes = Counter(
             "transcoder_upload_bytes", "Bytes of uploads that were stored.", registry=self._registry
         )
@@ -148,8 +150,11 @@ class Telemetry:
 
     def request_answered(self, route: str | None, method: str, status: int) -> None:
         """`route` is the route's template; None when no route matched."""
-        method = method if method in METHODS else OTHER
-        self._requests.labels(route or OTHER, method, str(status)).inc()
+        labels = route or OTHER, method if method in METHODS else OTHER, status
+        counter = self._answered.get(labels)
+        if counter is None:
+            counter = self._answered[labels] = self._requests.labels(*map(str, labels))
+        counter.inc()
 
     def exposition(
         self,

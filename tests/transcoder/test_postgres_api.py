@@ -61,6 +61,23 @@ async def _events(api: Api, job_id: str) -> list[tuple[str, str | None]]:
     return found
 
 
+async def test_an_api_node_without_workers_asks_to_come_back_later(
+    tmp_path: Path, cluster_url: str, api_node: Api
+) -> None:
+    uploaded = (await api_node.http.put("/v1/uploads/clip.mp4", content=b"clip")).json()
+    spec = {"input": {"upload": uploaded["id"]}, "outputs": [{"type": "mp4"}]}
+    for path in ("/v1/jobs", "/v1/plan"):
+        refused = await api_node.http.post(path, json=spec)
+        problem(refused, 503, "no_worker")
+        assert int(refused.headers["retry-after"]) > 0
+    assert (await api_node.http.get("/v1/jobs")).json()["items"] == []
+    async with running_service(tmp_path, slots=1, database_url=cluster_url, node="back", role="worker"):
+        async with asyncio.timeout(20):
+            while (sent := await api_node.http.post("/v1/jobs", json=spec)).status_code == 503:
+                await asyncio.sleep(0.05)
+    assert sent.status_code == 201
+
+
 async def test_a_node_is_drained_and_an_unknown_one_is_not_found(api_node: Api) -> None:
     drained = await api_node.http.patch("/v1/nodes/front", json={"draining": True})
     assert (drained.status_code, drained.json()["state"]) == (200, "draining")

@@ -77,13 +77,14 @@ class Gatekeeper:
 
     async def admit(self, request: Request) -> Principal | None:
         """None for someone without a key who reads what is public."""
-        public = request.url.path in PUBLIC and request.method in READING
+        path = path_of(request)
+        public = path in PUBLIC and request.method in READING
         try:
-            if request.url.path.startswith(FOLDERS) and request.method in READING:
+            if path.startswith(FOLDERS) and request.method in READING:
                 return await self._by_folder(request)
             if not await self.authority.required():
                 return self._local(request)
-            if SIGNATURE in request.query_params and request.method in READING and _presented(request) is None:
+            if _signed(request) and request.method in READING and _presented(request) is None:
                 return await self._by_link(request)
             return await self._by_key(request)
         except Unauthorized:
@@ -98,17 +99,17 @@ class Gatekeeper:
         hosts = request.headers.getlist("host")
         self.guard.check_host(hosts)
         self.guard.check_origin(request.method, request.headers.get("origin"), hosts[0])
-        if SIGNATURE in request.query_params:
-            self.signer.verify(request.url.path, request.query_params, utc_now())
+        if _signed(request):
+            self.signer.verify(path_of(request), request.query_params, utc_now())
         return LOCAL
 
     async def _by_link(self, request: Request) -> Principal:
-        link = self.signer.verify(request.url.path, request.query_params, utc_now())
+        link = self.signer.verify(path_of(request), request.query_params, utc_now())
         return await self._maker(link.key_id)
 
     async def _by_folder(self, request: Request) -> Principal:
         """The address has the token, whatever else a player sends with it."""
-        followed = self.signer.follow(request.scope["path"], utc_now())
+        followed = self.signer.follow(path_of(request), utc_now())
         request.state.followed = followed
         if await self.authority.required():
             return await self._maker(followed.link.key_id)
@@ -131,9 +132,19 @@ class Gatekeeper:
         key = await self.authority.authenticate(presented)
         self.buckets.take(key.id)
         principal = Principal.of_key(key)
-        if request.url.path not in PUBLIC:
-            principal.require(needed_scope(request.method, request.url.path))
+        if path_of(request) not in PUBLIC:
+            principal.require(needed_scope(request.method, path_of(request)))
         return principal
+
+
+def path_of(request: Request) -> str:
+    """What routes see. Of the path in `request.url`, `?` and `#` that were escaped cut the end off."""
+    path: str = request.scope["path"]
+    return path
+
+
+def _signed(request: Request) -> bool:
+    return bool(request.scope["query_string"]) and SIGNATURE in request.query_params
 
 
 def _presented(request: Request) -> str | None:

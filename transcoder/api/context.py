@@ -1,6 +1,8 @@
 """What routes are given: the service, its settings, who calls.
 
 All of these are coroutines, though they wait for nothing: what is not, FastAPI calls in a thread, for each request.
+Routes that are asked all the time call `service_of` and `tenant_of` themselves: solving dependencies takes longer than
+reading a job.
 """
 
 from __future__ import annotations
@@ -16,9 +18,30 @@ from transcoder.settings import Settings
 from transcoder.telemetry import Telemetry
 
 
-async def _service(request: Request) -> Service:
+def service_of(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
+
+
+def caller_of(request: Request) -> Principal | None:
+    """None for someone without a key, on what is public."""
+    caller: Principal | None = request.state.principal
+    return caller
+
+
+def tenant_of(request: Request) -> str:
+    """Unauthorized for someone without a key."""
+    return _known(caller_of(request)).tenant
+
+
+def _known(principal: Principal | None) -> Principal:
+    if principal is None:
+        raise Unauthorized("this call needs an API key", presented=False)
+    return principal
+
+
+async def _service(request: Request) -> Service:
+    return service_of(request)
 
 
 async def _settings(request: Request) -> Settings:
@@ -32,19 +55,15 @@ async def _telemetry(request: Request) -> Telemetry:
 
 
 async def _caller(request: Request) -> Principal | None:
-    caller: Principal | None = request.state.principal
-    return caller
+    return caller_of(request)
 
 
 async def _principal(request: Request) -> Principal:
-    principal = await _caller(request)
-    if principal is None:
-        raise Unauthorized("this call needs an API key", presented=False)
-    return principal
+    return _known(caller_of(request))
 
 
 async def _tenant(request: Request) -> str:
-    return (await _principal(request)).tenant
+    return tenant_of(request)
 
 
 ServiceOf = Annotated[Service, Depends(_service)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ALWAYS = {
@@ -46,6 +46,10 @@ _INLINE = re.compile(
 )
 
 
+Added = tuple[tuple[bytes, bytes], ...]
+"""Headers as ASGI has them."""
+
+
 def shown_inline(content_type: str) -> bool:
     """Whether a browser may show an output of this type in place. HTML, SVG, XML and scripts are saved instead."""
     return _INLINE.fullmatch(content_type.partition(";")[0].strip().lower()) is not None
@@ -53,12 +57,23 @@ def shown_inline(content_type: str) -> bool:
 
 def security_headers(path: str, *, by_link: bool = False) -> dict[str, str]:
     """For the answer at `path`. What a signed link leads to may be embedded anywhere: it was made to be passed on."""
+    return {name.decode(): value.decode() for name, value in _added(path, by_link)}
+
+
+def _added(path: str, by_link: bool) -> Added:
     policy = next(policy for pattern, policy in POLICIES if pattern.fullmatch(path))
+    return _headers(policy, by_link, path.startswith("/v1/"))
+
+
+@cache
+def _headers(policy: str, by_link: bool, private: bool) -> Added:
+    """One value for each of the few cases: this is asked for with every answer."""
     headers = ALWAYS | {
         "content-security-policy": policy,
         "cross-origin-resource-policy": "cross-origin" if by_link else "same-origin",
     }
-    return headers | {"cache-control": "no-store"} if path.startswith("/v1/") else headers
+    headers |= {"cache-control": "no-store"} if private else {}
+    return tuple((name.encode(), value.encode()) for name, value in headers.items())
 
 
 class SecurityHeaders:
@@ -71,11 +86,10 @@ class SecurityHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 principal = scope.get("state", {}).get("principal")
-                headers = MutableHeaders(raw=message["headers"])
-                for name, value in security_headers(
-                    scope["path"], by_link=principal is not None and principal.by_link
-                ).items():
-                    headers.setdefault(name, value)
+                own = message["headers"]
+                there = {name.lower() for name, _ in own}
+                added = _added(scope["path"], principal is not None and principal.by_link)
+                own += [header for header in added if header[0] not in there]
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)

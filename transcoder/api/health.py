@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from importlib.metadata import version
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from transcoder.api.context import CallerOf, ServiceOf
+from transcoder.api.context import CallerOf, ServiceOf, caller_of, service_of
 from transcoder.children.sandbox import Mode
 
 router = APIRouter(tags=["operation"])
+
+VERSION = version("transcoder")
 
 
 class Sandbox(BaseModel):
@@ -44,13 +46,14 @@ class Ready(BaseModel):
 
 
 @router.get("/healthz", response_model_exclude_none=True, summary="Does the process answer")
-async def alive(caller: CallerOf, service: ServiceOf) -> Alive:
+async def alive(request: Request) -> Alive:
     """For supervisors that restart what hangs."""
-    if caller is None:
+    if caller_of(request) is None:
         return Alive()
+    service = service_of(request)
     mode, memory_bytes = service.settings.sandbox, service.settings.child_memory_bytes
     sandbox = Sandbox(mode=mode, memory_bytes=memory_bytes, **asdict(service.supervisor.layers))
-    return Alive(version=version("transcoder"), sandbox=sandbox)
+    return Alive(version=VERSION, sandbox=sandbox)
 
 
 @router.get(

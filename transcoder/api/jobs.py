@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipelines.asked.streams import StreamJob
 from pipelines.spec import FileJob
 from transcoder.api.bodies import documented, json_body, parse_json, read_json, validated
-from transcoder.api.context import PrincipalOf, ServiceOf, TelemetryOf, TenantOf
+from transcoder.api.context import PrincipalOf, ServiceOf, TelemetryOf, TenantOf, service_of, tenant_of
 from transcoder.api.forms import Form, boundary_of
 from transcoder.api.problems import Fault, InvalidRequest, responses
 from transcoder.api.uploads import received_form
@@ -163,7 +163,7 @@ def _idempotency(key: str | None, value: Any) -> Idempotency | None:
     return Idempotency(key, hashlib.sha256(canonical.encode()).hexdigest())
 
 
-@router.get("", responses=responses(400, 422), summary="List jobs, newest first")
+@router.get("", response_model=JobList, responses=responses(400, 422), summary="List jobs, newest first")
 async def list_jobs(
     service: ServiceOf,
     tenant: TenantOf,
@@ -171,16 +171,19 @@ async def list_jobs(
     queue: Annotated[str | None, Query(max_length=63)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before")] = None,
-) -> JobList:
+) -> Response:
     """Pages stay stable while jobs come and go."""
-    page = await service.list(tenant=tenant, status=status, queue=queue, limit=limit, cursor=cursor)
-    return JobList(items=page.items, next=page.next)
+    return _json(await service.bodies.page(tenant=tenant, status=status, queue=queue, limit=limit, cursor=cursor))
 
 
-@router.get("/{job_id}", responses=responses(404), summary="One job")
-async def read_job(service: ServiceOf, tenant: TenantOf, job_id: str) -> Job:
+@router.get("/{job_id}", response_model=Job, responses=responses(404), summary="One job")
+async def read_job(request: Request, job_id: str) -> Response:
     """Status, progress, attempts with their devices and reasons, outputs, warnings, error."""
-    return await service.get(job_id, tenant)
+    return _json(await service_of(request).bodies.one(job_id, tenant_of(request)))
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
 
 
 @router.patch(
