@@ -12,8 +12,10 @@ from pydantic import (
     AwareDatetime,
     BeforeValidator,
     Field,
+    GetJsonSchemaHandler,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
 
 from pipelines.asked.ladders import CmafLadder, DashLadder, HlsLadder, LadderOutput
 from pipelines.asked.outputs import (
@@ -136,7 +138,7 @@ class FileJob(Model):
     """A file in, files out."""
 
     kind: Literal["file"] = "file"
-    input: Input = Field(description="the first of `inputs` where these are given in its place")
+    input: Input = Field(description="this or `inputs`, whose first it is then")
     inputs: tuple[Input, ...] | None = Field(
         None, min_length=2, max_length=64, description="several inputs, each with its clip, joined in this order"
     )
@@ -174,6 +176,17 @@ class FileJob(Model):
     )
     webhook: Webhook | None = None
     metadata: Metadata = Field(default_factory=dict)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Of what is sent: `input` may be left out. Not told as `anyOf`, of which generators of clients make a type."""
+        schema = handler(core_schema)
+        if handler.mode == "validation":
+            own = handler.resolve_ref_schema(schema)
+            own["required"] = [name for name in own.get("required", ()) if name != "input"]
+            if not own["required"]:
+                del own["required"]
+        return schema
 
     @model_validator(mode="before")
     @classmethod

@@ -16,6 +16,7 @@ from pipelines.captions.text_files import MAX_BYTES as MAX_TEXT_BYTES
 from pipelines.errors import DeadlineExceeded
 from pipelines.spec import Input
 from transcoder.errors import InputNotFound, InputUploadNotFound, PathNotAllowed, UploadNotFound
+from transcoder.jobs import Upload
 from transcoder.network.addresses import Network, parse_url
 from transcoder.network.fetch import FetchedFile, fetch
 from transcoder.settings import Settings
@@ -112,6 +113,13 @@ class Inputs:
             elif file.path is not None:
                 await asyncio.to_thread(locate, file.path, self.media_roots)
 
+    async def find_beside(self, files: Sequence[Beside], tenant: str) -> None:
+        """`check_beside`, and InputUploadNotFound: for a look at a job that is not to be added."""
+        await self.check_beside(files)
+        for file in files:
+            if file.upload is not None:
+                await self._known_upload(file.upload, tenant)
+
     async def with_beside(
         self, source: LocalInput, files: Sequence[Beside], tenant: str, scratch: Path, *, total_seconds: float
     ) -> LocalInput:
@@ -144,11 +152,14 @@ class Inputs:
             total_seconds=total_seconds,
         )
 
-    async def _upload(self, upload_id: str, tenant: str, scratch: Path, total_seconds: float) -> LocalInput:
+    async def _known_upload(self, upload_id: str, tenant: str) -> Upload:
         try:
-            upload = await self.uploads.get(upload_id, tenant)
+            return await self.uploads.get(upload_id, tenant)
         except UploadNotFound:
             raise InputUploadNotFound("there is no such upload", upload=upload_id) from None
+
+    async def _upload(self, upload_id: str, tenant: str, scratch: Path, total_seconds: float) -> LocalInput:
+        upload = await self._known_upload(upload_id, tenant)
         try:
             async with asyncio.timeout(total_seconds) as total:
                 path = await self.storage.depot.bring_upload(upload, scratch)

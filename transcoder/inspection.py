@@ -13,6 +13,7 @@ from pipelines.devices import Device, Verdict
 from pipelines.errors import DeviceUnsuitable
 from pipelines.estimates.work import Pace
 from pipelines.limits import Limits
+from pipelines.opening.beside import files_beside
 from pipelines.rendition import Plan, Refusal
 from pipelines.source import SourceInfo
 from pipelines.spec import FileJob, Input
@@ -55,6 +56,7 @@ class Inspector:
         `spec` has its outputs.
         """
         refusals: list[Refusal] = []
+        await self.inputs.find_beside(files_beside(spec), tenant)
         async with self._input(spec.all_inputs, tenant) as payload:
             for device in devices:
                 asked = {

@@ -76,6 +76,15 @@ async def test_what_can_not_work_is_refused(shared_api: Api, spec: dict[str, Any
     problem(await shared_api.http.post("/v1/jobs", json=spec), status, code)
 
 
+async def test_plan_refuses_a_picture_that_is_not_there_as_the_job_does(shared_api: Api) -> None:
+    uploaded = (await shared_api.http.put("/v1/uploads/clip.mp4", content=b"clip")).json()["id"]
+    for image, code in (({"upload": "0" * 34}, "upload_not_found"), ({"path": "/etc/logo.png"}, "path_not_allowed")):
+        filters = [{"type": "overlay", "image": image}]
+        spec = {"input": {"upload": uploaded}, "outputs": [{"type": "mp4", "video": {"filters": filters}}]}
+        planned = problem(await shared_api.http.post("/v1/plan", json=spec), 422, code)
+        assert problem(await shared_api.http.post("/v1/jobs", json=spec), 422, code) == planned
+
+
 async def test_key_of_odd_characters_is_refused(shared_api: Api) -> None:
     for key in ("a b", "k" * 256):
         body = problem(

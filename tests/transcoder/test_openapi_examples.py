@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pipelines.spec import FileJob
 from transcoder.api.examples import MODELS
 from transcoder.api.schema import TAGS
 from transcoder.app import create_app
@@ -67,3 +68,14 @@ def test_every_example_is_used() -> None:
 
 def test_every_tag_is_described() -> None:
     assert all(tag["description"] for tag in TAGS)
+
+
+def test_job_may_be_sent_with_either_of_input_and_inputs() -> None:
+    part = {"upload": "0" * 34}
+    sent = {**DOCUMENT["components"]["schemas"]["FileJob-Input"], "components": DOCUMENT["components"]}
+    for given in ({"input": part}, {"inputs": [part, part]}):
+        job = {**given, "preset": "web-mp4"}
+        FileJob.model_validate(job)
+        jsonschema.validate(job, sent)
+    # what is answered always has it
+    assert DOCUMENT["components"]["schemas"]["FileJob"]["required"] == ["input"]
