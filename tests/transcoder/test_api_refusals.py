@@ -83,6 +83,7 @@ async def test_plan_refuses_a_picture_that_is_not_there_as_the_job_does(shared_a
         spec = {"input": {"upload": uploaded}, "outputs": [{"type": "mp4", "video": {"filters": filters}}]}
         planned = problem(await shared_api.http.post("/v1/plan", json=spec), 422, code)
         assert problem(await shared_api.http.post("/v1/jobs", json=spec), 422, code) == planned
+    await shared_api.http.delete(f"/v1/uploads/{uploaded}")
 
 
 async def test_key_of_odd_characters_is_refused(shared_api: Api) -> None:

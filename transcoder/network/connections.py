@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_SECONDS = 10.0
@@ -66,6 +67,15 @@ class GuardedProtocol(HttpToolsProtocol):
             self._head_bytes += len(name) + len(value)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self.transport.abort()
+
+    def on_body(self, body: bytes) -> None:
+        first = self.cycle is not None and not self.cycle.body and not self.cycle.response_complete
+        super().on_body(b"" if first else body)
+        if first:
+            # as it is: put into the empty array that is there, all of an upload would be copied twice more
+            self.cycle.body = body  # type: ignore[assignment]
+            if len(body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0

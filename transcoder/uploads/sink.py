@@ -6,7 +6,7 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +15,14 @@ from transcoder.errors import PayloadTooLarge, StorageFull
 from transcoder.jobs import Upload
 
 BUFFER_BYTES = 1 << 20
+"""An upload holds two of these: one is filled while the other is written."""
+
+COPIED_BYTES = 16 << 10
+"""Smaller chunks are put together: a client that sends single bytes would have each of them take fifty."""
+
+MAX_PARTS = 1024
+"""The kernel's limit on one writev."""
+
 PART_SUFFIX = ".part"
 
 
@@ -56,7 +64,8 @@ class UploadSink:
         self._check_room = check_room
         self._on_bytes = on_bytes
         self._digest = hashlib.sha256()
-        self._buffer = bytearray()
+        self._parts: list[bytes | bytearray] = []
+        self._held = 0
         self._descriptor: int | None = None
         self._working: asyncio.Future[None] | None = None
         self._upload: Upload | None = None
@@ -73,17 +82,35 @@ class UploadSink:
         self._on_bytes(len(chunk))
         if self.size > self._max_bytes:
             raise PayloadTooLarge(f"an upload is at most {self._max_bytes} bytes", limit_bytes=self._max_bytes)
-        self._buffer += chunk
-        if len(self._buffer) >= BUFFER_BYTES:
-            await self._done(asyncio.to_thread(self._drain))
+        self._take(chunk)
+        if self._held >= BUFFER_BYTES:
+            await self._settled()
+            # hashed and written while the next bytes come
+            self._working = asyncio.ensure_future(asyncio.to_thread(self._drain, self._taken()))
+
+    def _take(self, chunk: bytes) -> None:
+        self._held += len(chunk)
+        if len(chunk) >= COPIED_BYTES:
+            self._parts.append(chunk)
+        elif self._parts and isinstance(self._parts[-1], bytearray):
+            self._parts[-1] += chunk
+        else:
+            self._parts.append(bytearray(chunk))
+
+    def _taken(self) -> list[bytes | bytearray]:
+        parts, self._parts, self._held = self._parts, [], 0
+        return parts
 
     async def finish(self) -> None:
         """Makes the upload durable; again does nothing."""
         if self._upload is not None:
             return
-        await self._done(asyncio.to_thread(self._close_durably))
+        await self._settled()
+        self._working = asyncio.ensure_future(asyncio.to_thread(self._close_durably))
+        await self._settled()
         self._kept = True
-        await self._done(self._keep(self.id, self._part))
+        self._working = asyncio.ensure_future(self._keep(self.id, self._part))
+        await self._settled()
         self._upload = Upload(
             id=self.id,
             name=self._name,
@@ -97,13 +124,17 @@ class UploadSink:
         if self._working is not None:
             # a cancelled write still has the descriptor in its thread
             await asyncio.wait({self._working})
+            if not self._working.cancelled():
+                # what becomes of it matters no more
+                self._working.exception()
         await asyncio.to_thread(self._discard)
         if self._kept:
             await self._forget(self.id)
 
-    async def _done(self, work: Awaitable[None]) -> None:
-        """Waits for it; it goes on when the one who waits is cancelled."""
-        self._working = asyncio.ensure_future(work)
+    async def _settled(self) -> None:
+        """Waits for what was begun last; that goes on when the one who waits is cancelled."""
+        if self._working is None:
+            return
         try:
             await asyncio.shield(self._working)
         except OSError as error:
@@ -111,18 +142,16 @@ class UploadSink:
                 raise StorageFull("there is no room for the upload") from error
             raise
 
-    def _drain(self) -> None:
+    def _drain(self, parts: list[bytes | bytearray]) -> None:
         self._check_room()
         if self._descriptor is None:
             self._descriptor = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        pending, self._buffer = self._buffer, bytearray()
-        self._digest.update(pending)
-        view = memoryview(pending)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+        for part in parts:
+            self._digest.update(part)
+        write_all(self._descriptor, parts)
 
     def _close_durably(self) -> None:
-        self._drain()
+        self._drain(self._taken())
         assert self._descriptor is not None
         self._fsync(self._descriptor)
         self._close()
@@ -135,3 +164,14 @@ class UploadSink:
     def _discard(self) -> None:
         self._close()
         remove(self._part)
+
+
+def write_all(descriptor: int, parts: Sequence[bytes | bytearray]) -> None:
+    """In order, and whole: where the kernel takes less than all, it is asked again with the rest."""
+    left = [memoryview(part) for part in parts if part]
+    while left:
+        done = os.writev(descriptor, left[:MAX_PARTS])
+        while left and done >= len(left[0]):
+            done -= len(left.pop(0))
+        if done:
+            left[0] = left[0][done:]
