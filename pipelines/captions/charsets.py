@@ -45,7 +45,7 @@ BY_LANGUAGE = {tag: charsets for tags, charsets in _LANGUAGES for tag in tags.sp
 """What old subtitles in a language are in."""
 _NO_MATCH = "ascii"
 _LETTERS = re.compile(rb"[A-Za-z]")
-_TAGS = re.compile(rb"<[^>\n]{0,200}>|\{[^}\n]{0,2000}\}")
+_TAGS = re.compile(rb"<[^<>\n]{0,200}>|\{[^{}\n]{0,2000}\}")
 _EVENTS = re.compile(rb"^Dialogue:(?:[^,\n]*,){9}([^\n]*)", re.M)
 _TIMES = re.compile(rb"^.*-->.*$", re.M)
 _MOST_GUESSED_BYTES = 262_144

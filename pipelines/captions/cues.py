@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 UNTIMED_MS = 5_000
 """How long a cue without a length stays at most; the next one ends it."""
 
-_BLOCK = re.compile(r"(\{[^}]*\})")
+LONGEST_TEXT = 32_768
+"""Characters of a cue; what is longer is no text to be read."""
+_BLOCK = re.compile(r"(\{[^}]{0,2000}\})")
 _DRAWING = re.compile(r"\\p(\d+)")
 _WHITESPACE = re.compile(r"(?:\\[Nnh]|\s)+")
 _WEBVTT_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -45,7 +47,7 @@ def read_events(events: list[bytes], *, is_ass: bool) -> tuple[str, str]:
 def _readable(text: str, *, is_ass: bool) -> str:
     kept: list[str] = []
     drawing = False
-    for part in _BLOCK.split(text.rstrip("\r\n")):
+    for part in _BLOCK.split(text[:LONGEST_TEXT].rstrip("\r\n")):
         if part.startswith("{") and "\\" in part:
             scale = _DRAWING.findall(part)
             drawing = int(scale[-1]) > 0 if scale else drawing

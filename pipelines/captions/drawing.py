@@ -7,18 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import av
+from av.filter import Graph
 from av.packet import Packet
+from av.video.frame import VideoFrame
 
 from pipelines.captions.beside import Texts
-from pipelines.captions.cues import UNTIMED_MS
+from pipelines.captions.cues import LONGEST_TEXT, UNTIMED_MS
 from pipelines.captions.earlier_cues import earlier_cues
 from pipelines.captions.subtitles import ASS_CODECS, utf8_packet
 from pipelines.demux import COARSE_FORMATS, Demuxer
-from pipelines.errors import LimitExceeded
+from pipelines.errors import FilterMissing, LimitExceeded
 from pipelines.filters import BurnIn
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile, open_input
@@ -33,6 +36,20 @@ MAX_BYTES = 64 << 20
 _HEIGHT = re.compile(rb"^PlayResY:[ \t]*(\d{1,5})[ \t]*\r?$", re.M | re.I)
 _USUAL_HEIGHT = 288
 """What sizes count in where a script does not say it."""
+
+
+_CHECK = """[Script Info]
+ScriptType: v4.00+
+PlayResY: 48
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, Alignment
+Style: Default,sans-serif,40,&H00FFFFFF,5
+
+[Events]
+Format: Layer, Start, End, Style, Text
+Dialogue: 0,0:00:00.00,0:00:10.00,Default,M
+"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,33 @@ def write_captions(
         for step in rendition.filters
         if isinstance(step, BurnIn)
     }
+    if streams:
+        check_fonts(folder, stack)
     return {stream: _caption(stream, source, file, folder, span, limits, stack) for stream in streams}
+
+
+def check_fonts(folder: Path, stack: ExitStack) -> None:
+    """FilterMissing where a letter that is drawn can't be seen: libass says nothing where it finds no font."""
+    path = folder.absolute() / ".captions-check.ass"
+    stack.callback(path.unlink, missing_ok=True)
+    path.write_text(_CHECK, encoding="utf-8")
+    graph: Any = Graph()
+    picture = VideoFrame(64, 48, "gray")
+    picture.planes[0].update(bytes(picture.planes[0].buffer_size))
+    picture.pts, picture.time_base = 0, Fraction(1, 1000)
+    source = graph.add("buffer", video_size="64x48", pix_fmt="gray", time_base="1/1000", pixel_aspect="1/1")
+    nodes = [source, graph.add("subtitles", filename=str(path)), graph.add("buffersink")]
+    for one, following in pairwise(nodes):
+        one.link_to(following)
+    graph.configure()
+    source.push(picture)
+    if not any(bytes(nodes[-1].pull().planes[0])):
+        raise FilterMissing(
+            "letters can't be drawn: no font is installed, or none may be read (fontconfig, such as Debian's "
+            "fonts-dejavu-core)",
+            stage="filter",
+            filter="subtitles",
+        )
 
 
 def _caption(
@@ -134,7 +177,8 @@ def _lines(decoder: Any, packets: Iterator[tuple[Packet[Any], Fraction]]) -> Ite
         if not length and 0 < subtitle.end_display_time < 0xFFFFFFFF:
             length = Fraction(subtitle.end_display_time - subtitle.start_display_time, 1000)
         for rect in subtitle:
-            fields = rect.ass.decode("utf-8", "replace").replace("\r", "").replace("\n", "\\N").split(",", 2)
+            text = rect.ass.decode("utf-8", "replace").replace("\r", "").replace("\n", "\\N")
+            fields = text[:LONGEST_TEXT].split(",", 2)
             if len(fields) < 3:
                 continue
             layer = fields[1] if is_ass and fields[1].strip().isdecimal() else "0"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
+from tests.acceptance.live import live_server
+from tests.devices import gpu_plans
 from tests.jobs import DEVICE
 from tests.measure import decode_video
 from tests.media import Subtitles, make_video
 from tests.pipelines.test_subtitles_beside import ass, clip, made, srt, written
 from tests.signals import plain_picture
+from tests.softva.rig import Rig
+from transcoder.client import Client
 
 pytestmark = pytest.mark.skipif(
     "subtitles" not in DEVICE.filters, reason="this build of FFmpeg can't draw text: run in the image, or on its FFmpeg"
@@ -152,3 +159,45 @@ def test_a_ladder_is_drawn_on_and_a_rung_says_so(tmp_path: Path) -> None:
     }
     _, result = made(path, tmp_path / "out", ladder, text)
     assert result.outputs[0].renditions[0].frames == 50
+
+
+@pytest.mark.vaapi
+def test_pictures_of_a_gpu_are_brought_to_memory_and_back(tmp_path: Path, rig: Rig) -> None:
+    path = dark(tmp_path / "in.mkv", subtitles=(Subtitles(CUES),), bit_rate=2_000_000)
+    places = gpu_plans.Places(filters="software")
+    out = gpu_plans.made(path, tmp_path / "out", rig.node(), places, filters=[{"type": "burn_in", "size": 15}])
+    assert rig.log.downloads() > 0
+    assert rig.log.uploads() > 0
+    assert rig.log.pictures("encode") == 50
+    assert lit(out) == pytest.approx(grid(*((b, e) for b, e, _ in CUES)))
+
+
+@pytest.mark.slow
+def test_it_works_in_the_sandbox_of_the_service(tmp_path: Path) -> None:
+    dark(tmp_path / "in.mkv", subtitles=(Subtitles(CUES),))
+    with (
+        live_server(TRANSCODER_SOFTWARE_SLOTS="1", TRANSCODER_MEDIA_ROOTS=str(tmp_path)) as server,
+        Client(server.address) as client,
+    ):
+        health = httpx2.get(f"{server.address}/healthz").json()
+        job = client.wait(client.submit({"input": {"path": "in.mkv"}, "outputs": [output(size=15)]}).id)
+        client.download(job, tmp_path / "fetched")
+    assert health["sandbox"]["landlock"], "nothing was confined"
+    assert lit(tmp_path / "fetched" / "output.mp4") == pytest.approx(grid(*((b, e) for b, e, _ in CUES)))
+
+
+@pytest.mark.slow
+def test_a_machine_without_fonts_is_told_and_nothing_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fonts.conf").write_text("<?xml version='1.0'?><fontconfig></fontconfig>")
+    script = (
+        "import sys; from contextlib import ExitStack; from pathlib import Path\n"
+        "from pipelines.captions.drawing import check_fonts; from pipelines.errors import FilterMissing\n"
+        "with ExitStack() as stack:\n"
+        "    try: check_fonts(Path(sys.argv[1]), stack)\n"
+        "    except FilterMissing as error: print(error.message)\n"
+    )
+    monkeypatch.setenv("FONTCONFIG_FILE", str(tmp_path / "fonts.conf"))
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "no font is installed" in done.stdout

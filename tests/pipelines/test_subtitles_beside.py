@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from pipelines.plan import plan
 from pipelines.rendition import VideoRendition
 from pipelines.result import Result
 from pipelines.spec import FileJob
+from pipelines.stitch.joining import Piece
+from pipelines.stitch.tasks import CutRules, cut, encode_piece, stitch
 from pipelines.transcode import transcode
 from tests.captions import captions
 from tests.jobs import DEVICE, SMALL, warning_counts
@@ -211,6 +214,46 @@ def test_a_ladder_has_them_as_webvtt(tmp_path: Path) -> None:
     assert 'LANGUAGE="de"' in playlist
     segments = sorted((tmp_path / "out" / "f" / "subs-de").glob("*.vtt"))
     assert "Größer &amp; <b>bold</b>" in segments[0].read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_job_in_pieces_has_them_as_one_in_one(tmp_path: Path) -> None:
+    path = clip(tmp_path / "in.mp4", seconds=6, gop=20)
+    text = written(tmp_path / "beside", srt((*LINES, (2.8, 3.4, "across a joint"), (5.0, 5.5, "late"))))
+    rung = {**SMALL, "gop_seconds": 2}
+    asked = {"input": {"path": "in", "subtitles": [text]}, "outputs": [{"type": "mp4", "video": rung}]}
+    spec = FileJob.model_validate(asked)
+    file = LocalFile(path, "in", {spec.input.subtitles[0].key: tmp_path / "beside"})
+    cutting = cut(spec, file, DEVICE, Limits(), CutRules(least_seconds=1, piece_seconds=2))
+    assert len(cutting.pieces) == 3
+    pieces = []
+    for number, piece in enumerate(cutting.pieces):
+        place = tmp_path / f"piece-{number}"
+        place.mkdir()
+        result = encode_piece(spec, piece, file, place, DEVICE, Limits(), lambda _: None, lambda _: None)
+        pieces.append(Piece(path=place / "piece", result=result))
+    (tmp_path / "many").mkdir()
+    stitch(spec, pieces, file, tmp_path / "many", DEVICE, Limits(), lambda _: None, lambda _: None)
+    one, _ = made(path, tmp_path / "one", {"type": "mp4", "video": rung}, text)
+    assert shown(tmp_path / "many" / "output.mp4") == shown(one)
+    assert len(shown(one)) == 5
+
+
+HOSTILE = {
+    "braces": "1\n00:00:00,200 --> 00:00:00,800\n" + "{" * 1_000_000 + "\n",
+    "tags that are not UTF-8": "1\n00:00:00,200 --> 00:00:00,800\nÖ " + "<" * 1_000_000 + "\n",
+    "one line": "1\n00:00:00,200 --> 00:00:00,800\n" + "x" * 4_000_000 + "\n",
+    "far away": "1\n9999:59:59,200 --> 9999:59:59,800\nx\n\n2\n00:00:00,200 --> 00:00:00,800\nx\n",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_text_that_is_meant_to_take_long_does_not(tmp_path: Path, case: str) -> None:
+    text = written(tmp_path / "beside", HOSTILE[case], "cp1252")
+    began = time.process_time()
+    output, _ = made(clip(tmp_path / "in.mkv", seconds=1), tmp_path / "out", {"type": "mp4", "video": SMALL}, text)
+    assert time.process_time() - began < 20
+    assert all(end <= 1.0 for _, end, _ in shown(output))
 
 
 BROKEN: dict[str, tuple[bytes, dict[str, Any], str]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -78,7 +79,9 @@ def plan(
 
     def planned(engine: Engine, file: LocalFile) -> Plan:
         from pipelines.facts.survey import examine
+        from transcoder.cli.local import beside
 
+        file = replace(file, beside=beside(job.input.subtitles))
         return engine.plan(job, examine(job, file, engine.settings.limits))
 
     made = _with_file(source, settings, planned)
@@ -125,8 +128,8 @@ def _job(
         job = resolve(read_spec(spec), load_presets(settings.presets_dir))
         if job.inputs is not None:
             raise CommandError("invalid_request", "a spec of several inputs is planned by the service: POST /v1/plan")
-        clip = job.input.clip
-        return job.model_copy(update={"input": input_of(source).model_copy(update={"clip": clip})}), ()
+        kept = {"clip": job.input.clip, "subtitles": job.input.subtitles}
+        return job.model_copy(update={"input": input_of(source).model_copy(update=kept)}), ()
     if out is not None:
         return job_for(source, out, preset, choices)
     if preset is None:

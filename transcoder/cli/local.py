@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
@@ -24,6 +24,8 @@ from transcoder.cli.options import is_url
 from transcoder.cli.screen import ProgressView, say
 
 if TYPE_CHECKING:
+    from pipelines.asked.filters import ImageSource
+    from pipelines.asked.subtitle_files import SubtitleFile
     from pipelines.devices import Device
     from pipelines.estimates.speeds import Speed
     from pipelines.opening.input import LocalFile
@@ -150,12 +152,10 @@ def exists(out: Path) -> CommandError:
     return CommandError("output_exists", f"{out} exists; --force replaces it")
 
 
-def _beside(spec: FileJob) -> dict[str, Path]:
-    """The files that the job names, by paths of this machine: uploads are a server's."""
-    from pipelines.opening.beside import files_beside
-
+def beside(files: Iterable[ImageSource | SubtitleFile]) -> dict[str, Path]:
+    """The files that a job names, by paths of this machine: uploads are a server's."""
     found: dict[str, Path] = {}
-    for file in files_beside(spec):
+    for file in files:
         if file.path is None:
             raise CommandError("file_error", f"{file.key}: uploads are on a server; give a path", INPUT)
         check_file(Path(file.path))
@@ -265,11 +265,12 @@ class Engine:
         stop: threading.Event,
     ) -> Result:
         """In this process where no GPU has a part in it, else in children."""
+        from pipelines.opening.beside import files_beside
         from pipelines.planning.placement import encodes_pictures
         from pipelines.transcode import transcode
         from transcoder.cli.gpu import opened, wants_gpu
 
-        file = replace(file, beside=_beside(spec))
+        file = replace(file, beside=beside(files_beside(spec)))
         if encodes_pictures(spec) and wants_gpu(spec.device, self.settings):
 
             async def transcoded() -> Result:
