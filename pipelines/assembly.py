@@ -252,7 +252,9 @@ class Assembly:
         priming = _container(writer).signals_priming
         encoder = AudioEncoder(writer.add(rendition, self.container, None), rendition, priming=priming)
         samples = end_in_samples(self.span, rendition.sample_rate)
-        graph = AudioGraph(rendition, frame_size=encoder.frame_size, end_samples=samples)
+        graph = AudioGraph(
+            rendition, frame_size=encoder.frame_size, end_samples=samples, lead_samples=encoder.lead_samples
+        )
         self.tally.encoders[key], self.tally.sounds[key] = encoder, graph
         meter = None
         if any(isinstance(step, Normalise) for step in rendition.filters):

@@ -194,6 +194,13 @@ class VideoEncoder:
         return float(self.end * self._time_base)
 
 
+PRIMING_SAMPLES = {"libmp3lame": 1105}
+"""Of encoders whose priming is no whole number of frames and whose frames need but the one before them.
+
+LAME's is 576 + 529 samples of its own and of any decoder. Opus is not among these: its frames lean on many before them.
+"""
+
+
 class AudioEncoder:
     """Encodes sound whose times are samples.
 
@@ -204,7 +211,7 @@ class AudioEncoder:
     def __init__(self, stream: Any, rendition: AudioRendition, *, priming: bool) -> None:
         self._priming = priming
         self._stream = stream
-        self._rate = rendition.sample_rate
+        self._rate, self._encoder = rendition.sample_rate, rendition.encoder
         self.frames = self.packets = self.bytes = 0
         self.end = 0
 
@@ -212,6 +219,11 @@ class AudioEncoder:
     def frame_size(self) -> int:
         """Samples that the encoder wants in each frame; 0: any number."""
         return int(self._stream.codec_context.frame_size)
+
+    @property
+    def lead_samples(self) -> int:
+        """Silence to begin with, so that what is left out of the priming ends where the sound begins."""
+        return 0 if self._priming else -PRIMING_SAMPLES.get(self._encoder, 0) % max(1, self.frame_size)
 
     def encode(self, frame: AudioFrame) -> list[Packet[Any]]:
         self.frames += 1

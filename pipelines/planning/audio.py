@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from pipelines import encoders
+from pipelines.containers import CONTAINERS
 from pipelines.devices import Device
 from pipelines.errors import UnsupportedSpec
 from pipelines.filters import ChannelMap, Filter, Limit, Normalise, Resample, SoundFade, Tempo
@@ -62,6 +63,9 @@ def plan_audio(
     if codec == "opus" and len(LAYOUTS[layout]) > 2:
         # the encoder's other way to place channels swaps those of 5.0 and 6.1
         options["mapping_family"] = "1"
+    if codec == "mp3" and not CONTAINERS[container].signals_priming:
+        # the first frame heard has nothing before it to take bits from: those are the encoder's priming, left out
+        options["reservoir"] = "0"
     return AudioRendition(
         stream=source.index,
         codec=codec,

@@ -29,8 +29,13 @@ SILENCE_SAMPLES = 4096
 class AudioGraph:
     """Filters decoded sound of one track into frames of one rendition, their times in samples."""
 
-    def __init__(self, rendition: AudioRendition, *, frame_size: int, end_samples: int | None) -> None:
-        """`frame_size`: samples of each frame but the last; 0: any number. `end_samples`: where a clip ends."""
+    def __init__(
+        self, rendition: AudioRendition, *, frame_size: int, end_samples: int | None, lead_samples: int = 0
+    ) -> None:
+        """`frame_size`: samples of each frame but the last; 0: any number. `end_samples`: where a clip ends.
+
+        `lead_samples`: of silence before time 0.
+        """
         self._filters = rendition.filters
         self._resample = next(step for step in rendition.filters if isinstance(step, Resample))
         self._changes = any(changes_samples(step) for step in rendition.filters)
@@ -44,7 +49,7 @@ class AudioGraph:
         self._joined = False
         self.began: int | None = None
         """The sample at which the source's sound begins, after silence that was put before it."""
-        self._read = 0
+        self._lead, self._read = lead_samples, -lead_samples
         steps = timed_steps(rendition.filters, rendition.sample_rate, self._resample.sample_format)
         self._finish = Finish(rendition, steps, self._tick) if steps else None
 
@@ -129,6 +134,11 @@ class AudioGraph:
             self._keep(finished)
 
     def _keep(self, frame: AudioFrame) -> None:
+        if self._lead:
+            lead, self._lead = self._lead, 0
+            for silence in self._silence(lead):
+                silence.pts = None
+                self._fifo.write(silence)
         frame.pts = None
         self._fifo.write(frame)
 

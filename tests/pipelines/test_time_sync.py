@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.jobs import SMALL, transcoded
-from tests.measure import click_times, decode_video, flash_times
+from tests.measure import click_times, decode_audio, decode_video, flash_times
 from tests.media import make_flash_click
 
 SIZE = (96, 64)
@@ -54,10 +54,31 @@ def test_flash_and_click_stay_within_10_ms_in_every_container(
     assert flash_times(path)[0] - decode_video(path, limit=1).times[0] == pytest.approx(0.5, abs=0.002)
 
 
-@pytest.mark.parametrize(("container", "sound"), [("mp4", "aac"), ("mkv", "opus"), ("mkv", "mp3"), ("ts", "aac")])
+@pytest.mark.parametrize(
+    ("container", "sound"), [("mp4", "aac"), ("mkv", "opus"), ("mkv", "mp3"), ("ts", "aac"), ("ts", "mp3")]
+)
 def test_a_second_generation_adds_nothing(flashes: Path, tmp_path: Path, container: str, sound: str) -> None:
     output: dict[str, Any] = {"type": container, "video": SMALL, "audio": {"codec": sound}}
     path = flashes
     for generation in range(3):
         path, _ = transcoded(path, tmp_path / str(generation), output)
     assert_in_sync(path, within=TS_SECONDS if container == "ts" else EXACT_SECONDS)
+
+
+@pytest.mark.parametrize("rate", [48_000, 44_100, 24_000])
+@pytest.mark.parametrize("sound", ["aac", "mp3"])
+@pytest.mark.parametrize("pictures", [True, False])
+def test_sound_of_transport_streams_begins_when_it_did_in_each_generation(
+    tmp_path: Path, pictures: bool, sound: str, rate: int
+) -> None:
+    """Which samples are priming can't be said there: those are left out, and nothing is put before the sound."""
+    path = make_flash_click(tmp_path / "in.mkv", times=TIMES[:1], seconds=1, size=SIZE, audio_codec="flac")
+    output: dict[str, Any] = {
+        "type": "ts", "video": SMALL if pictures else None, "audio": {"codec": sound, "sample_rate": rate},
+    }  # fmt: skip
+    for generation in range(2):
+        path, _ = transcoded(path, tmp_path / str(generation), output)
+        heard = decode_audio(path)
+        begin = decode_video(path, limit=1).times[0] if pictures else heard.start
+        assert float(heard.start - begin) == pytest.approx(0, abs=0.0005)
+        assert [time - float(begin) for time in click_times(path)] == pytest.approx([0.5], abs=0.001)
