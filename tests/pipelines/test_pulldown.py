@@ -127,14 +127,15 @@ def test_who_asks_for_something_else_gets_that(tmp_path: Path, wish: str) -> Non
     assert kinds(planned(path, deinterlace=wish)) == ([] if wish == "off" else ["deinterlace"])
 
 
-def test_pictures_of_two_and_three_fields_are_evenly_spaced_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("container", ["mkv", "ts"])
+def test_pictures_of_two_and_three_fields_are_evenly_spaced_again(tmp_path: Path, container: str) -> None:
     fields = [0]
     for number in range(60):
         fields.append(fields[-1] + (3, 2)[number % 2])
     stamps = [Fraction(1001 * field, 60_000) for field in fields[:60]]
     path = make_video(
-        tmp_path / "in.mkv", size=SIZE, rate=VIDEO, seconds=60 / FILM, frames=film(60), audio=(), timestamps=stamps,
-        end=Fraction(1001 * fields[60], 60_000),
+        tmp_path / f"in.{container}", size=SIZE, rate=VIDEO, seconds=60 / FILM, frames=film(60), audio=(),
+        timestamps=stamps, end=Fraction(1001 * fields[60], 60_000),
     )  # fmt: skip
     assert seen(path).uneven
     rendition = planned(path)

@@ -84,9 +84,7 @@ def test_part_is_taken(clip: Path, tmp_path: Path) -> None:
     assert len(decode_video(out).frames) == 25
 
 
-def test_files_of_subtitles_become_tracks_in_the_language_of_their_names(
-    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_subtitles_become_tracks_in_the_language_of_their_names(clip: Path, tmp_path: Path) -> None:
     for name in ("film.de.srt", "film.srt"):
         (tmp_path / name).write_text("1\n00:00:00,200 --> 00:00:00,800\nGrüße\n", encoding="cp1252")
     out = tmp_path / "out.mkv"
@@ -94,13 +92,19 @@ def test_files_of_subtitles_become_tracks_in_the_language_of_their_names(
     assert transcoder("run", clip, out, "--height", "64", *texts) == 0
     with av.open(str(out)) as made:
         assert [track.metadata.get("language") for track in made.streams.subtitles] == ["de", None]
-    spec = {"input": {"path": "x", "subtitles": [{"path": str(tmp_path / "film.de.srt")}]}, "preset": "remux-mkv"}
-    (tmp_path / "job.json").write_text(json.dumps(spec))
-    capsys.readouterr()
-    assert transcoder("plan", clip, "--spec", tmp_path / "job.json") == 0
-    assert "film.de.srt" in capsys.readouterr().out
     (tmp_path / "film.srt").write_text("no subtitles")
     assert transcoder("run", clip, tmp_path / "bad.mkv", *texts) == 3
+
+
+@pytest.mark.slow
+def test_a_plan_has_the_tracks_of_files_of_subtitles(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "film.srt").write_text("1\n00:00:00,200 --> 00:00:00,800\nx\n")
+    spec = {"input": {"path": "x", "subtitles": [{"path": str(tmp_path / "film.srt")}]}, "preset": "remux-mkv"}
+    (tmp_path / "job.json").write_text(json.dumps(spec))
+    assert transcoder("plan", clip, "--spec", tmp_path / "job.json") == 0
+    assert "subtitles file 1" in capsys.readouterr().out
 
 
 def test_result_is_printed_as_json_alone(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

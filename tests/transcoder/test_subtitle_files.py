@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipelines.asked.subtitle_files import SubtitleFile
 from pipelines.spec import FileJob
 from tests.acceptance.live import LiveServer, live_server
 from tests.captions import captions
 from tests.media import make_video
 from tests.transcoder.fixtures_api import SPEC, Api, problem
-from tests.transcoder.stubs import StubExecutor, ended, give_upload, running_service
+from tests.transcoder.stubs import StubExecutor, ended, give_upload, running_service, settings_for
+from transcoder.database import Database
+from transcoder.inputs import LocalInput, inputs_for
+from transcoder.network.fetch import FetchedFile
 from transcoder.reuse.key import work_key
+from transcoder.storage import Storage
+from transcoder.uploads.uploads import UploadStore
 
 SRT = "1\n00:00:00,200 --> 00:00:00,800\nSchöne Grüße\n"
 
@@ -91,6 +98,27 @@ async def test_a_child_may_read_the_files_and_no_others(tmp_path: Path) -> None:
     assert set(beside) == {f"upload:{text.id}", "path:a.srt"}
     assert beside["path:a.srt"] == roots / "a.srt"
     assert set(task.readable) == {Path(task.payload["path"]), *beside.values()}
+
+
+async def test_an_address_is_fetched_by_the_rules_of_inputs_and_no_further_than_subtitles_go(tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def fetch(url: str, target: Path, **limits: Any) -> FetchedFile:
+        asked.append({"url": url, **limits})
+        target.write_text(SRT)
+        return FetchedFile(path=target, size=len(SRT), name="a.srt")
+
+    settings = settings_for(tmp_path)
+    storage = Storage(settings.data_dir, max_upload_bytes=1)
+    inputs = replace(inputs_for(settings, storage, UploadStore(Database("sqlite+aiosqlite://"))), fetch=fetch)
+    text = SubtitleFile(url="https://example.org/a.srt?token=1")
+    source = LocalInput(tmp_path / "in", "in")
+    found = await inputs.with_beside(source, [text], "default", tmp_path, total_seconds=9)
+    assert found.beside[text.key].read_text() == SRT
+    (told,) = asked
+    assert told["url"] == text.url
+    assert (told["max_bytes"], told["allowed_networks"]) == (8 << 20, settings.allowed_networks)
+    assert 0 < told["total_seconds"] <= 9
 
 
 @pytest.mark.parametrize(
