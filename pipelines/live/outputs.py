@@ -14,6 +14,9 @@ from pipelines.live.shelf import Wall
 from pipelines.live.sink import Queued
 from pipelines.live.snapshot import Snapshots
 
+FIRST_SNAPSHOT = "snapshot.jpg"
+"""The file of a job's first output of snapshots."""
+
 
 def places(job: StreamJob) -> dict[str, str]:
     """By output name: its folder, or its file, in the job's. The first playlist is at the top, the others are not."""
@@ -26,7 +29,7 @@ def places(job: StreamJob) -> dict[str, str]:
         if isinstance(output, RecordOutput):
             found[name] = name
         elif isinstance(output, SnapshotOutput):
-            found[name] = "snapshot.jpg" if "snapshot" not in kinds else f"{name}.jpg"
+            found[name] = FIRST_SNAPSHOT if "snapshot" not in kinds else f"{name}.jpg"
             kinds.add("snapshot")
         else:
             found[name] = "" if "packaged" not in kinds else name

@@ -156,6 +156,16 @@ async def test_events_are_followed_by_link(linked: Linked) -> None:
 
 
 @module_loop
+async def test_a_picture_is_seen_by_link(linked: Linked) -> None:
+    made = await linked.owner.request("POST", f"/v1/jobs/{linked.job_id}/thumbnail.jpg/link")
+    url = made.json()["url"]
+    # this executor makes no pictures: it is the call itself that answers, and the gate where the link is another's
+    problem(await linked.api.http.get(url), 404, "thumbnail_not_found")
+    problem(await linked.api.http.get(url.replace("thumbnail.jpg", "events")), 403, "bad_signature")
+    assert (await linked.api.http.get(f"/v1/jobs/{linked.job_id}/thumbnail.jpg")).status_code == 401
+
+
+@module_loop
 async def test_link_does_not_wait_for_the_keys_rate(linked: Linked) -> None:
     linked.api.app.state.gatekeeper.buckets._buckets.clear()
     assert (await linked.api.http.get(linked.url)).status_code == 200

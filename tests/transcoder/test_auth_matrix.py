@@ -54,6 +54,7 @@ EXCEPTIONS = {
     ("POST", "/v1/webhooks/secret"): Scope.SUBMIT,
     ("POST", "/v1/jobs/{job_id}/outputs/{path:path}/link"): Scope.READ,
     ("POST", "/v1/jobs/{job_id}/events/link"): Scope.READ,
+    ("POST", "/v1/jobs/{job_id}/thumbnail.jpg/link"): Scope.READ,
     ("HEAD", "/v1/tus/{upload_id}"): Scope.SUBMIT,
 }
 """Where reading needs not `read`, or changing not `submit`."""

@@ -128,6 +128,10 @@ async def test_datagrams_become_live_hls_that_stop_finishes(tmp_path: Path) -> N
             part = await streams.http.get(f"/v1/jobs/{job_id}/outputs/{name}", headers={"Range": "bytes=2-5"})
             assert (part.status_code, part.content) == (206, segment.content[2:6])
             assert (await streams.http.get(f"/v1/jobs/{job_id}/outputs/.stream.json")).status_code == 404
+            await streams.until(job_id, lambda job: bytes_of(job, "snapshot") > 0)
+            shown = await streams.http.get(f"/v1/jobs/{job_id}/thumbnail.jpg")
+            assert (shown.status_code, shown.headers["content-type"]) == (200, "image/jpeg")
+            assert shown.headers["cache-control"] == "private, no-cache"
             assert (await streams.http.get(f"/v1/jobs/{job_id}/outputs/v0/..%2f..%2fx")).status_code == 404
             assert (await streams.http.delete(f"/v1/jobs/{job_id}")).status_code == 409
             ended = await streams.stop(job_id)

@@ -48,7 +48,7 @@ def _rule(path: str, methods: Collection[str] | None, scope: Scope) -> Rule:
 
 RULES = (
     _rule(r"/v1/(devices|queues|nodes)(/.*)?", CHANGING, Scope.ADMIN),
-    _rule(r"/v1/jobs/[^/]+/(outputs/.+|events)/link", {"POST"}, Scope.READ),
+    _rule(r"/v1/jobs/[^/]+/(outputs/.+|events|thumbnail\.jpg)/link", {"POST"}, Scope.READ),
     # who has it can speak for the service
     _rule(r"/v1/webhooks/secret", None, Scope.SUBMIT),
     # who uploads in pieces asks how far it got

@@ -102,6 +102,21 @@ async def link_events(
     return _link(request, f"{quote(path)}?{signer.query(Link(path, principal.key_id, expires))}", expires)
 
 
+@router.post(
+    "/jobs/{job_id}/thumbnail.jpg/link",
+    responses=responses(404, 422),
+    summary="A link to a job's picture that works without a key",
+)
+async def link_thumbnail(
+    request: Request, service: ServiceOf, principal: PrincipalOf, job_id: str, expires_seconds: Lifetime = 3600
+) -> SignedLink:
+    """For an `<img>` elsewhere. Whether there is a picture shows when the link is followed."""
+    job = await service.get(job_id, principal.tenant)
+    signer, expires = _signer(request, expires_seconds)
+    path = f"/v1/jobs/{job.id}/thumbnail.jpg"
+    return _link(request, f"{quote(path)}?{signer.query(Link(path, principal.key_id, expires))}", expires)
+
+
 def _signer(request: Request, seconds: int) -> tuple[LinkSigner, int]:
     """What signs a link of that lifetime, and when it ends in seconds since 1970."""
     settings: Settings = request.app.state.settings

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 
+from pipelines.live.outputs import FIRST_SNAPSHOT
 from transcoder.api.context import ServiceOf, TenantOf
 from transcoder.api.headers import shown_inline
 from transcoder.api.held import WantedOf, unless_gone
@@ -17,6 +18,7 @@ from transcoder.api.problems import NotFound, responses
 from transcoder.api.ranges import Validators, satisfiable_ranges
 from transcoder.api.stored import stored_file
 from transcoder.content_types import content_type
+from transcoder.errors import ThumbnailNotFound
 from transcoder.jobs import Job, OutputFile
 from transcoder.names import attachment
 from transcoder.service import Service
@@ -95,13 +97,16 @@ async def sent_output(
     "/{job_id}/thumbnail.jpg",
     response_class=Response,
     responses={200: {"description": "The picture", "content": {"image/jpeg": {}}}, **responses(404)},
-    summary="A small picture of a completed job",
+    summary="A small picture of a job",
 )
 async def read_thumbnail(request: Request, service: ServiceOf, tenant: TenantOf, job_id: str) -> Response:
-    """A JPEG of at most 320 × 180 of what the job's files show, made when it is first asked for. 404
-    `thumbnail_not_found` before the job has completed, and where there is nothing to see.
+    """A JPEG of at most 320 × 180 of what the job's files show, made when it is first asked for. Of a stream, the
+    newest picture of its first output of type `snapshot`, as that makes it. 404 `thumbnail_not_found` before a file job
+    has completed, and where there is nothing to see.
     """
     job = await service.get(job_id, tenant)
+    if job.kind == "stream":
+        return await _newest_snapshot(request, service, job)
     path = await service.thumbnails.path(job, tenant)
     facts = await asyncio.to_thread(path.stat)
     validators = Validators(f'"{job.id}-{job.published_attempt}-{facts.st_size}"', facts.st_mtime)
@@ -109,6 +114,14 @@ async def read_thumbnail(request: Request, service: ServiceOf, tenant: TenantOf,
     if validators.match(request.headers.get("if-none-match"), None):
         return Response(status_code=304, headers=headers)
     return FileResponse(path, headers=headers, media_type="image/jpeg", stat_result=facts)
+
+
+async def _newest_snapshot(request: Request, service: Service, job: Job) -> Response:
+    try:
+        return await live_output(request, service, job, FIRST_SNAPSHOT, download=False)
+    except NotFound:
+        why = "there is a picture of a stream once an output of type snapshot has made one"
+        raise ThumbnailNotFound(why) from None
 
 
 def listed(job: Job, path: str) -> OutputFile:

@@ -21,7 +21,7 @@ from transcoder.auth.errors import BadSignature, LinkExpired
 METHOD = "GET"
 """What a link is good for; HEAD is GET without its body."""
 
-LINKABLE = re.compile(r"/v1/jobs/[^/]+/(outputs/.+|events)", re.DOTALL)
+LINKABLE = re.compile(r"/v1/jobs/[^/]+/(outputs/.+|events|thumbnail\.jpg)", re.DOTALL)
 """Paths that links may lead to."""
 
 FOLDERS = "/v1/s/"
