@@ -1,12 +1,14 @@
 """Live HLS: processor time beside FFmpeg's for the same work, and how soon a segment can be played.
 
     python benchmarks/live.py [--pace TIMES] [SECONDS] [HEIGHT ...]
+    python benchmarks/live.py --delays
 
 Pictures of 1280×720 with a tone are sent to both at the same moments, at their pace; each HEIGHT is a rung. FFmpeg does
 the same with the same settings of the encoders. Both run at once, so that a busy machine is the same for both, and
 user and system time are counted from the third segment to the end, without what starting takes. Pictures that were
 left out because the machine was too slow make the figure worthless; they are told, and on such a machine a pace below
-1 × real time gives the processor time still, though not the delays. Needs `ffmpeg`.
+1 × real time gives the processor time still, though not the delays. With `--delays` tiny pictures are sent to ours
+alone, which makes segments of 1, of 2 and of 4 seconds. Needs `ffmpeg`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,8 +34,13 @@ from pipelines.live.session import Stopping, run_stream
 SEGMENT_SECONDS = 2
 WARM_SEGMENTS = 3
 STEP_SECONDS = 0.02
+READY = ".ready"
+DELAY_SECONDS, DELAY_SEGMENTS, DELAY_HEIGHTS = (1, 2, 4), 6, ("120", "90")
+PICTURES, SMALL_PICTURES = (
+    ("ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=s={size}:r=25")
+    for size in ("1280x720", "160x120")
+)
 CLIP = (
-    *("ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25"),
     *("-f", "lavfi", "-i", "sine=r=48000", "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"),
     *("-g", "50", "-pix_fmt", "yuv420p", "-c:a", "aac", "-ac", "2", "-muxrate", "8M", "-f", "mpegts"),
 )
@@ -43,19 +51,23 @@ X264 = (
 
 
 class Standard:
-    """A link to standard input."""
+    """A link to standard input; `ready` is a file that says that it is read."""
+
+    def __init__(self, ready: Path) -> None:
+        self._ready = ready
 
     def connect(self, name: str, cancelled: threading.Event) -> Connection:
+        self._ready.touch()
         return Connection(os.dup(0), format="mpegts")
 
 
-def ours(folder: Path, heights: list[int]) -> None:
+def ours(folder: Path, heights: list[int], segment_seconds: int) -> None:
     """In a process of its own, so that its processor time can be told."""
     rungs = [{"height": height, "rate_control": {"mode": "crf", "crf": 23}} for height in heights]
-    output = {"type": "hls", "segment_seconds": SEGMENT_SECONDS, "window_seconds": 600, "video": rungs}
+    output = {"type": "hls", "segment_seconds": segment_seconds, "window_seconds": 600, "video": rungs}
     asked = {"url": "udp://192.0.2.1:5000", "reconnect": {"on_end": "complete"}}
     job = StreamJob.model_validate({"kind": "stream", "input": asked, "outputs": [output], "force": True})
-    result = run_stream(job, folder, software_device(1), Standard(), limits=Limits(), stopping=Stopping())
+    result = run_stream(job, folder, software_device(1), Standard(folder / READY), limits=Limits(), stopping=Stopping())
     print("pictures left out:", sum(track.dropped for track in result.stats.tracks), dict(result.stats.warnings))
 
 
@@ -123,7 +135,9 @@ def run(commands: dict[str, tuple[Path, list[str]]], clip: bytes, seconds: float
         name: Runner(folder, subprocess.Popen(command, stdin=subprocess.PIPE, cwd=folder))
         for name, (folder, command) in commands.items()
     }
-    time.sleep(2)  # both have loaded what they need
+    time.sleep(2)  # FFmpeg has loaded what it needs
+    while not (commands["ours"][0] / READY).exists():
+        time.sleep(STEP_SECONDS)
     began = time.monotonic()
     threads = [threading.Thread(target=each.feed, args=(clip, seconds, began)) for each in runners.values()]
     threads += [threading.Thread(target=each.look, args=(began,)) for each in runners.values()]
@@ -135,33 +149,60 @@ def run(commands: dict[str, tuple[Path, list[str]]], clip: bytes, seconds: float
     return runners
 
 
+def command_of_ours(folder: Path, segment_seconds: int, heights: Sequence[str]) -> list[str]:
+    told = [f"{name}={value}" for name, value in (("_LIVE_FOLDER", folder), ("_LIVE_SEGMENT", segment_seconds))]
+    return ["env", *told, sys.executable, str(Path(__file__).resolve()), *heights]
+
+
+def made_clip(pictures: Sequence[str], seconds: float) -> bytes:
+    return subprocess.run([*pictures, *CLIP, "-t", str(seconds), "pipe:1"], capture_output=True, check=True).stdout
+
+
+def tell_delays(name: str, runner: Runner, segment_seconds: int) -> None:
+    worst, usual = max(runner.delays), sorted(runner.delays)[len(runner.delays) // 2]
+    told = f"{usual:.2f} s after their first picture, at most {worst:.2f}"
+    print(f"{name}: segments of {segment_seconds} s are listed {told}", flush=True)
+
+
+def delays() -> None:
+    """Of streams of their own, one after the other."""
+    for segment_seconds in DELAY_SECONDS:
+        seconds = float(segment_seconds * DELAY_SEGMENTS)
+        clip = made_clip(SMALL_PICTURES, seconds)
+        with tempfile.TemporaryDirectory() as name:
+            command = command_of_ours(Path(name), segment_seconds, DELAY_HEIGHTS)
+            found = run({"ours": (Path(name), command)}, clip, seconds)
+        tell_delays("ours", found["ours"], segment_seconds)
+
+
 def main() -> None:
     if folder := os.environ.get("_LIVE_FOLDER"):
-        ours(Path(folder), [int(each) for each in sys.argv[1:]])
+        ours(Path(folder), [int(each) for each in sys.argv[1:]], int(os.environ["_LIVE_SEGMENT"]))
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("--pace", type=float, default=1.0)
+    parser.add_argument("--delays", action="store_true")
     parser.add_argument("seconds", type=int, nargs="?", default=30)
     parser.add_argument("heights", nargs="*", default=["720", "360"])
     asked = parser.parse_args()
+    if asked.delays:
+        delays()
+        return
     seconds, heights = asked.seconds, asked.heights
-    clip = subprocess.run([*CLIP, "-t", str(seconds), "pipe:1"], capture_output=True, check=True).stdout
+    clip = made_clip(PICTURES, seconds)
     with tempfile.TemporaryDirectory() as name:
         mine, theirs = Path(name, "mine"), Path(name, "theirs")
         mine.mkdir()
         theirs.mkdir()
-        own = ["env", f"_LIVE_FOLDER={mine}", sys.executable, str(Path(__file__).resolve()), *heights]
-        found = run(
-            {"ours": (mine, own), "FFmpeg": (theirs, ffmpegs([int(each) for each in heights]))},
-            clip,
-            seconds / asked.pace,
-        )
+        commands = {
+            "ours": (mine, command_of_ours(mine, SEGMENT_SECONDS, heights)),
+            "FFmpeg": (theirs, ffmpegs([int(each) for each in heights])),
+        }
+        found = run(commands, clip, seconds / asked.pace)
     told = ", ".join(f"{name} {runner.spent:.2f} s" for name, runner in found.items())
     print(f"processor time: {told}: {found['ours'].spent / found['FFmpeg'].spent:.3f} times")
     for name, runner in found.items():
-        worst, usual = max(runner.delays), sorted(runner.delays)[len(runner.delays) // 2]
-        told = f"{usual:.2f} s after their first picture, at most {worst:.2f}"
-        print(f"{name}: segments of {SEGMENT_SECONDS} s are listed {told}")
+        tell_delays(name, runner, SEGMENT_SECONDS)
 
 
 if __name__ == "__main__":
