@@ -44,7 +44,8 @@ FOLLOWED = """async ([address, seconds]) => {
   const shown = hls.playingDate ? (Date.now() - hls.playingDate.getTime()) / 1000 : null;
   const details = hls.levels[hls.currentLevel].details;
   const found = {latency: hls.latency, target: hls.targetLatency, asked: details.partHoldBack, behind: shown,
-                 parts: parts.size, blocked: blocked.length, corrupted: video.getVideoPlaybackQuality().corruptedVideoFrames};
+                 parts: parts.size, blocked: blocked.length,
+                 corrupted: video.getVideoPlaybackQuality().corruptedVideoFrames};
   hls.destroy();
   return found;
 }"""

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.transcoder.soak import family
 from tests.transcoder.stream_peers import free_port, free_udp_port, need, need_ffmpeg, publisher, rtmp_server, running
 from tests.transcoder.test_stream_service import COPIED, SMALL, Streams, bytes_of, serving
-from tests.transcoder.test_stream_soak import family
 from transcoder.streams.rtmp import client
 
 pytestmark = pytest.mark.slow
@@ -44,13 +44,13 @@ def connections(port: int) -> int:
 
 
 def memory() -> int:
-    return sum(rss for name, rss, _ in family().values() if name.startswith(("python", "pytest")))
+    return sum(each.memory for each in family().values() if each.name.startswith(("python", "pytest")))
 
 
 @contextmanager
 def stopped(*names: str) -> Iterator[None]:
     """Those of this process's descendants are halted: their connections stay, and nobody reads."""
-    found = [pid for pid, (name, _, _) in family().items() if name in names]
+    found = [pid for pid, each in family().items() if each.name in names]
     assert found
     for pid in found:
         os.kill(pid, signal.SIGSTOP)
@@ -143,12 +143,12 @@ async def test_a_receiver_of_srt_that_halts_or_vanishes_is_found_again(tmp_path:
     async with streaming(tmp_path, push) as (streams, job_id):
         with srt_receiver(port, taken):
             await grown(taken, 200_000)
-            callers = [pid for pid, (name, _, _) in family().items() if name.startswith("srt-live")]
+            callers = [pid for pid, each in family().items() if each.name.startswith("srt-live")]
             assert len(callers) == 2
         await streams.until(job_id, is_in("push", "retrying"), 60)
         with srt_receiver(port, taken):
             await grown(taken, taken.stat().st_size + 200_000)
-            halted = [pid for pid, (_, _, _) in family().items() if pid not in callers and _listens(pid)]
+            halted = [pid for pid in family() if pid not in callers and _listens(pid)]
             assert len(halted) == 1
             before = memory()
             os.kill(halted[0], signal.SIGSTOP)
