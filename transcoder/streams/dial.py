@@ -24,7 +24,7 @@ from transcoder.network.addresses import (
 from transcoder.network.fetch import DNS_SECONDS, content_type_of, opened
 from transcoder.streams.datagrams import bind_datagrams, receive, send_datagrams
 from transcoder.streams.hls_pull import HLS_TYPES, pull
-from transcoder.streams.relay import Handover, exchange, pair, pour
+from transcoder.streams.relay import Handover, cut_off, exchange, pair, pour
 from transcoder.streams.rtmp.client import Publisher
 from transcoder.streams.rtsp_push import RtspPublisher
 from transcoder.streams.rtsp_udp import RtspOverUdp
@@ -126,10 +126,10 @@ class Dialer:
             async with asyncio.timeout(self.connect_seconds):
                 await publisher.greet(url)
         except TimeoutError:
-            writer.transport.abort()
+            cut_off(writer)
             raise ConnectFailed(f"{url.host} did not take the stream in time", stage="fetch") from None
         except BaseException:
-            writer.transport.abort()
+            cut_off(writer)
             raise
         ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))
@@ -141,7 +141,7 @@ class Dialer:
         try:
             await publisher.announce(about.encode())
         except BaseException:
-            writer.transport.abort()
+            cut_off(writer)
             raise
         ours, theirs = pair()
         return Handover(theirs, work=lambda: publisher.send(ours))

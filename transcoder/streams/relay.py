@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -51,15 +52,29 @@ async def pour(chunks: AsyncIterator[bytes], target: socket.socket) -> None:
 
 async def closed(*writers: asyncio.StreamWriter) -> None:
     """Ends connections in order. One whose other side takes nothing is cut off, or it would stay for ever."""
+    open_still = list(writers)
     try:
         for writer in writers:
             writer.close()
-            with contextlib.suppress(OSError):
+        for writer in writers:
+            with contextlib.suppress(ConnectionError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await writer.wait_closed()
+            open_still.remove(writer)
+    except OSError:
+        pass  # it took nothing in time, or is broken: which is why it is cut off
     finally:
-        for writer in writers:
-            writer.transport.abort()
+        for writer in open_still:
+            cut_off(writer)
+
+
+def cut_off(writer: asyncio.StreamWriter) -> None:
+    """At once, with what was not taken: the system would go on offering it for minutes."""
+    sock = writer.get_extra_info("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: socket.socket) -> None:
