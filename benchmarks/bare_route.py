@@ -5,7 +5,6 @@ python -m benchmarks.bare_route FILE
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import sys
 from pathlib import Path
@@ -25,7 +24,7 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, http="httptools", loop="uvloop")
-    asyncio.run(uvicorn.Server(config).serve([listener]), loop_factory=config.get_loop_factory())
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":
