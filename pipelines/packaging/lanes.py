@@ -165,8 +165,9 @@ class Mp4Lane(Lane):
 
     def _finish(self) -> None:
         self._feed()
-        # by the packets: samples have the durations of others where pictures are reordered and their times uneven
-        self._segmenter.finish(self._end)
+        # by the packets: samples have the durations of others where pictures are reordered and their times uneven;
+        # what begins before 0, as Opus does with its priming, has been put there and ends later by as much
+        self._segmenter.finish(self._end - min(self._origin or Fraction(0), Fraction(0)))
 
     def _first(self, first: Fragment) -> None:
         """The muxer's first decode time is 0."""
