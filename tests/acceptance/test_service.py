@@ -41,6 +41,7 @@ def test_upload_job_events_download(server: LiveServer, clip: Path, tmp_path: Pa
     assert (frames[0].width, frames[0].height) == (320, 180)
 
 
+@pytest.mark.slow
 def test_a_service_that_can_not_start_says_why_in_a_line(server: LiveServer) -> None:
     second = transcoder("serve", "--port", "0", env={"TRANSCODER_DATA_DIR": str(server.data)})
     assert second.code == 1
@@ -55,6 +56,7 @@ def test_form_is_one_request(server: LiveServer, clip: Path, tmp_path: Path) -> 
     assert file.suffix == ".opus"
 
 
+@pytest.mark.slow
 def test_job_is_submitted_watched_and_fetched_by_command(server: LiveServer, clip: Path, tmp_path: Path) -> None:
     done = server.jobs("submit", clip, "--preset", "h264-480p", "--download", tmp_path / "out", "--json").succeeded()
     job = done.json()
@@ -72,6 +74,7 @@ def test_preset_of_ones_own_is_sent_along(server: LiveServer, clip: Path, tmp_pa
     assert decode_video(tmp_path / "out" / "mine.mkv").frames[0].height == 90
 
 
+@pytest.mark.slow
 def test_job_file_is_sent_as_it_stands(server: LiveServer, clip: Path, tmp_path: Path) -> None:
     job = tmp_path / "job.json"
     job.write_text(json.dumps({"input": {"path": "/x"}, "outputs": [FAST | {"audio": None}], "metadata": {"mine": 1}}))
@@ -81,6 +84,7 @@ def test_job_file_is_sent_as_it_stands(server: LiveServer, clip: Path, tmp_path:
     assert done["spec"]["outputs"][0]["video"]["height"] == 180
 
 
+@pytest.mark.slow
 def test_broken_input_fails_with_its_code(server: LiveServer, tmp_path: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"<html>not a video</html>" * 100)
@@ -89,6 +93,7 @@ def test_broken_input_fails_with_its_code(server: LiveServer, tmp_path: Path) ->
     assert "error [bad_input]:" in done.err
 
 
+@pytest.mark.slow
 def test_unknown_preset_is_refused_at_once(server: LiveServer, clip: Path) -> None:
     done = server.jobs("submit", clip, "--preset", "web-mp5")
     assert done.code == 2
@@ -96,12 +101,14 @@ def test_unknown_preset_is_refused_at_once(server: LiveServer, clip: Path) -> No
     assert "web-mp4" in done.err
 
 
+@pytest.mark.slow
 def test_unknown_job_is_not_found(server: LiveServer) -> None:
     done = server.jobs("show", "nothing")
     assert done.code == 4
     assert "error [job_not_found]:" in done.err
 
 
+@pytest.mark.slow
 def test_running_job_is_cancelled(server: LiveServer, long_clip: Path) -> None:
     job = server.curl("--json", spec(upload(server, long_clip), SLOW), "/v1/jobs").json()["id"]
     wait_for(server, job, '"running"')
@@ -127,6 +134,7 @@ def test_bad_request_names_the_field(server: LiveServer) -> None:
     assert "nope" in json.dumps(problem)
 
 
+@pytest.mark.slow
 def test_no_server_is_said_plainly() -> None:
     done = transcoder("jobs", "list", "--server", "http://127.0.0.1:9")
     assert done.code == 4

@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.live import LiveServer, command, finish, transcoder
 
 
+@pytest.mark.slow
 def test_one_look_has_devices_queues_and_jobs(server: LiveServer, clip: Path) -> None:
     server.jobs("submit", clip, "--preset", "remux-mp4", "--wait").succeeded()
     looked = transcoder("top", "--json", env={"TRANSCODER_SERVER": server.address}).succeeded().json()
@@ -31,12 +32,14 @@ def test_running_job_is_watched_to_its_end(server: LiveServer, clip: Path) -> No
     assert clip.name in server.jobs("list").succeeded().out
 
 
+@pytest.mark.slow
 def test_watched_job_that_is_cancelled_is_not_a_success(server: LiveServer, long_clip: Path) -> None:
     job_id = server.jobs("submit", long_clip, "--preset", "mkv-archive-hevc").succeeded().out.strip()
     assert server.jobs("cancel", job_id, "--json").succeeded().json()["id"] == job_id
     assert server.jobs("watch", job_id).code != 0
 
 
+@pytest.mark.slow
 def test_shell_completes_presets() -> None:
     env = {
         "_TRANSCODER_COMPLETE": "complete_bash",

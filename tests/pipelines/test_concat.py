@@ -49,6 +49,7 @@ def joined(
 MP4 = {"type": "mp4", "video": SMALL}
 
 
+@pytest.mark.slow
 def test_frames_of_all_inputs_are_there_at_the_first_ones_rate(tmp_path: Path) -> None:
     a = make_video(tmp_path / "a.mp4", size=(160, 120), rate=25, seconds=2)
     b = make_video(tmp_path / "b.mkv", size=(128, 128), rate=50, seconds=1)
@@ -62,6 +63,7 @@ def test_frames_of_all_inputs_are_there_at_the_first_ones_rate(tmp_path: Path) -
     assert result.outputs[0].duration_seconds == pytest.approx(5, abs=0.06)
 
 
+@pytest.mark.slow
 def test_sound_and_picture_stay_together_after_each_joint(tmp_path: Path) -> None:
     paths = [
         make_flash_click(tmp_path / "a.mp4", seconds=2, rate=30),

@@ -121,6 +121,7 @@ def test_a_clip_is_taken_first_and_played_faster_then(tmp_path: Path) -> None:
     assert result.outputs[0].duration_seconds == pytest.approx(1.0, abs=0.002)
 
 
+@pytest.mark.slow
 def test_ladders_are_cut_in_the_time_that_is_played(tmp_path: Path) -> None:
     path = make_video(tmp_path / "clip.mp4", size=SIZE, seconds=4)
     ladder = {"type": "hls", "segment_seconds": 1, "video": [{"height": 64, "speed": "ultrafast"}]}

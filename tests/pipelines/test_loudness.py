@@ -71,6 +71,7 @@ def told(result: Result) -> LoudnessResult:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [-23, -16, -14])
 def test_a_programme_comes_out_at_its_target(tmp_path: Path, target: float) -> None:
     path = wav(tmp_path / "in.wav", speech(8))
@@ -86,6 +87,7 @@ def test_a_programme_comes_out_at_its_target(tmp_path: Path, target: float) -> N
     assert about.before.range_lu > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "layout"),
     [
@@ -122,6 +124,7 @@ def test_ladders_are_normalised_too(tmp_path: Path) -> None:
     assert after == pytest.approx(-16, abs=0.3)
 
 
+@pytest.mark.slow
 def test_peaks_are_limited_only_where_the_gain_lifts_them_too_high(tmp_path: Path) -> None:
     samples = speech(6, level=0.1)
     samples[:, 2 * RATE : 2 * RATE + 40] = 0.5  # one click

@@ -49,6 +49,7 @@ def test_rung_that_saves_too_little_goes_and_so_does_what_is_below_enough() -> N
     assert "takes 140 kbit/s alone" in rest[0].reason
 
 
+@pytest.mark.slow
 def test_plain_film_has_fewer_and_smaller_rungs_than_noise(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
 

@@ -324,6 +324,7 @@ def attempt_at(spec: FileJob, of: SourceInfo, device: Device, *against: Verdict)
         return error
 
 
+@pytest.mark.slow
 @given(devices, tracks, st.lists(rungs, min_size=1, max_size=3), st.lists(verdicts, max_size=2))
 def test_no_stage_is_placed_where_the_device_can_not_and_every_software_stage_has_its_reason(
     device: Device, track: Any, asked: list[dict[str, Any]], against: list[Verdict]
@@ -361,6 +362,7 @@ def test_no_stage_is_placed_where_the_device_can_not_and_every_software_stage_ha
             assert any(r.stage == "filter" and r.reason in rendition.reason for r in made.refusals)
 
 
+@pytest.mark.slow
 @given(tracks, rungs)
 def test_verdicts_and_gpus_leave_software_plans_as_they_are(track: Any, rung: dict[str, Any]) -> None:
     spec, of = job({"type": "mkv", "video": rung}), source(track)

@@ -38,6 +38,7 @@ OUTPUTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", rest_slow(OUTPUTS, 2))
 def test_every_kind_of_output_is_measured_at_the_same_pictures(
     clip: Path, tmp_path: Path, output: dict[str, Any]
@@ -61,6 +62,7 @@ def test_every_kind_of_output_is_measured_at_the_same_pictures(
     assert found[0]["psnr"] > found[1]["psnr"] > 20
 
 
+@pytest.mark.slow
 def test_samples_agree_with_all_pictures(clip: Path, tmp_path: Path) -> None:
     result = run_job(clip, tmp_path / "out", {"type": "mp4", "video": RUNG}, **WANTED)
     pairs = paired(timed_frames(clip), timed_frames(tmp_path / "out" / result.outputs[0].path), Fraction(1, 500))

@@ -123,6 +123,7 @@ COMMANDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @FFMPEG
 @pytest.mark.parametrize(("output", "given"), COMMANDS, ids=[str(n) for n in range(len(COMMANDS))])
 def test_equivalent_command_runs_and_gives_the_same_frames(

@@ -232,6 +232,7 @@ def test_empty_files_are_refused_as_such(tmp_path: Path) -> None:
         recognised(path)
 
 
+@pytest.mark.slow
 def test_random_bytes_are_no_media() -> None:
     for seed in range(200):
         noise = bytes((seed * 7919 + n * n * 31 + (n * seed) % 251) & 0xFF for n in range(1, 4097))

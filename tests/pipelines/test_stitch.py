@@ -78,6 +78,7 @@ def test_pieces_make_the_file_that_one_run_makes(tmp_path: Path, container: str,
         assert abs(psnr(source, second) - psnr(source, first)) < 0.3
 
 
+@pytest.mark.slow
 def test_input_without_another_keyframe_is_not_cut(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mp4", seconds=8, gop=1000, options={"sc_threshold": "0"})
     cutting = cut_up(job(), clip)
@@ -85,6 +86,7 @@ def test_input_without_another_keyframe_is_not_cut(tmp_path: Path) -> None:
     assert "keyframe" in cutting.reason
 
 
+@pytest.mark.slow
 def test_pieces_with_a_gap_are_refused(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mp4", seconds=9, gop=20)
     pieces = pieces_of(job(), clip, tmp_path, cut_up(job(), clip))
@@ -92,6 +94,7 @@ def test_pieces_with_a_gap_are_refused(tmp_path: Path) -> None:
         joined(job(), clip, tmp_path / "wrong", [pieces[0], pieces[2]])
 
 
+@pytest.mark.slow
 def test_pieces_of_machines_with_other_numbers_of_threads_go_together(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mp4", seconds=8, gop=20, size=(64, 48))
     video = {"codec": "hevc", "speed": "ultrafast"}

@@ -189,6 +189,7 @@ def test_old_encodings_are_read_as_cp1252_and_counted(tmp_path: Path) -> None:
     assert warning_counts(result) == {"subtitle_encoding": 2}
 
 
+@pytest.mark.slow
 def test_a_late_first_cue_holds_nothing_back(tmp_path: Path) -> None:
     """The file grows while the first cue is still far: the muxer waits 10 s of media for it at most."""
     frames = {"size": (320, 240), "rate": 10, "seconds": 40, "audio": (), "options": {"preset": "ultrafast"}}

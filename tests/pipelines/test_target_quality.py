@@ -56,6 +56,7 @@ def measured(reference: Path, other: Path, metric: Any = "ssim") -> float:
     return score.mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", rest_slow(["h264", "hevc", "av1", "vp9"], 1))
 def test_finished_file_has_the_quality_that_was_asked_for(clip: Path, tmp_path: Path, codec: str) -> None:
     sizes = []
@@ -82,6 +83,7 @@ def test_decibels_are_met_as_well(clip: Path, tmp_path: Path, metric: str, value
     assert abs(measured(clip, tmp_path / "out" / result.outputs[0].path, metric) - finding.score.mean) < 0.2
 
 
+@pytest.mark.slow
 def test_search_is_deterministic(clip: Path, tmp_path: Path) -> None:
     found = [made_with(clip, tmp_path / str(n), goal(0.97)).report for n in range(2)]
     assert found[0] is not None
@@ -89,6 +91,7 @@ def test_search_is_deterministic(clip: Path, tmp_path: Path) -> None:
     assert found[0].findings == found[1].findings
 
 
+@pytest.mark.slow
 def test_each_rung_has_a_crf_of_its_own_at_its_own_size(tmp_path: Path) -> None:
     path = make_video(tmp_path / "in.mp4", size=(320, 240), seconds=2, rotation=90, audio=())
     rungs = [
@@ -113,6 +116,7 @@ def test_what_is_out_of_reach_is_done_as_well_as_it_can_with_a_warning(clip: Pat
     assert warning.facts["renditions"][0]["crf"] == 40
 
 
+@pytest.mark.slow
 def test_reason_and_options_are_in_the_plan_that_is_followed(clip: Path, tmp_path: Path) -> None:
     plans: list[Plan] = []
     spec = FileJob.model_validate(

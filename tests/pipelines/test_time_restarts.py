@@ -86,6 +86,7 @@ def test_short_parts_are_joined_too(tmp_path: Path) -> None:
     assert_continuous(path, frames=72, flashes=3)
 
 
+@pytest.mark.slow
 def test_a_part_of_another_size_is_fitted(tmp_path: Path) -> None:
     parts = [broadcast(tmp_path / "a.ts"), broadcast(tmp_path / "b.ts", size=(192, 128))]
     for number, order in enumerate((parts, parts[::-1])):

@@ -93,6 +93,7 @@ async def test_a_gpu_with_a_problem_says_what_to_do(api: Api) -> None:
     assert "--device /dev/dri" in next(item["problem"] for item in items if item["id"] == "node-renderD129")
 
 
+@pytest.mark.slow
 async def test_a_job_for_a_gpu_waits_until_it_is_measured(api: Api) -> None:
     job = await api.submit(device={"policy": "hardware"})
     assert (await api.http.get(f"/v1/jobs/{job['id']}")).json()["status"] == "queued"
@@ -101,6 +102,7 @@ async def test_a_job_for_a_gpu_waits_until_it_is_measured(api: Api) -> None:
     assert (ended["status"], ended["attempts"][0]["device"]) == ("completed", "node-renderD128")
 
 
+@pytest.mark.slow
 async def test_a_gpu_is_measured_anew_when_asked_to(api: Api) -> None:
     driver(api).measured.set()
     await until(api, "node-renderD128", "ready")
@@ -129,6 +131,7 @@ def cli(*arguments: str, **environment: str) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_command_shows_devices_problems_and_codecs(tmp_path: Path) -> None:
     shown = cli(TRANSCODER_DATA_DIR=str(tmp_path), TRANSCODER_DEVICES=str(tmp_path / "renderD129"))
     assert "can't be used" in shown
@@ -136,6 +139,7 @@ def test_command_shows_devices_problems_and_codecs(tmp_path: Path) -> None:
     assert "libx264, 8 and 10 bit" in shown
 
 
+@pytest.mark.slow
 def test_command_tells_all_of_it_as_json(tmp_path: Path) -> None:
     told = json.loads(cli("--json", TRANSCODER_DATA_DIR=str(tmp_path), TRANSCODER_DEVICES="none"))
     assert [device["id"] for device in told] == ["software"]

@@ -26,6 +26,7 @@ async def follow(api: Api, job_id: str, **headers: str) -> list[Told]:
         return [event async for event in told(response)]
 
 
+@pytest.mark.slow
 async def test_events_start_with_the_job_and_end_with_its_end(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()
@@ -47,6 +48,7 @@ async def test_events_start_with_the_job_and_end_with_its_end(api: Api) -> None:
     assert rest[-1][1]["outputs"][0]["files"][0]["path"] == "output.mp4"
 
 
+@pytest.mark.slow
 async def test_events_have_ids_and_one_line_of_json_each(api: Api) -> None:
     job = await api.submit()
     await api.ended(job["id"])
@@ -56,6 +58,7 @@ async def test_events_have_ids_and_one_line_of_json_each(api: Api) -> None:
         assert [line.partition(": ")[0] for line in block] == ["id", "event", "data"]
 
 
+@pytest.mark.slow
 async def test_job_that_ended_is_told_at_once_and_whole(api: Api) -> None:
     api.executor.error = BadInput("not media")
     job = await api.submit()
@@ -65,6 +68,7 @@ async def test_job_that_ended_is_told_at_once_and_whole(api: Api) -> None:
     assert events[0][1]["error"]["code"] == "bad_input"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["0", "99999999999", "nonsense"])
 async def test_reader_that_reconnects_starts_with_the_job_as_it_is(api: Api, last: str) -> None:
     job = await api.submit()
@@ -73,6 +77,7 @@ async def test_reader_that_reconnects_starts_with_the_job_as_it_is(api: Api, las
     assert events[0][1]["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_cancelled_job_ends_its_streams(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()
@@ -84,6 +89,7 @@ async def test_cancelled_job_ends_its_streams(api: Api) -> None:
         assert events[-1][1]["status"] == "cancelled"
 
 
+@pytest.mark.slow
 async def test_reader_that_goes_away_is_forgotten(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()
@@ -95,6 +101,7 @@ async def test_reader_that_goes_away_is_forgotten(api: Api) -> None:
     assert not api.service.events.wanted(job["id"])
 
 
+@pytest.mark.slow
 async def test_reader_without_news_gets_keep_alives(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transcoder.api.events.KEEP_ALIVE_SECONDS", 0.05)
     api.executor.gate.clear()

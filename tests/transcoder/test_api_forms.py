@@ -38,6 +38,7 @@ async def read(body: bytes, folder: Path, *, cuts: list[int] | None = None) -> F
     return await receive_form(chunks(), b"b", storage.receive)
 
 
+@pytest.mark.slow
 @given(cuts=st.lists(st.integers(0, 10_000), max_size=20), file_first=st.booleans())
 def test_chunk_edges_and_field_order_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], file_first: bool
@@ -108,6 +109,7 @@ async def test_form_past_a_limit_is_refused_and_leaves_nothing(tmp_path: Path, b
     assert list((tmp_path / "uploads").iterdir()) == []
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_form_or_refused(tmp_path_factory: pytest.TempPathFactory, body: bytes) -> None:
     folder = tmp_path_factory.mktemp("data")

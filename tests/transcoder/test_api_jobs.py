@@ -6,9 +6,12 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from tests.transcoder.fixtures_api import SPEC, Api, problem
 
 
+@pytest.mark.slow
 async def test_job_runs_and_tells_where_its_files_are(api: Api) -> None:
     upload = await api.upload()
     response = await api.http.post("/v1/jobs", json={"input": {"upload": upload["id"]}, **SPEC})
@@ -28,6 +31,7 @@ async def test_curl_without_a_json_content_type_is_understood(api: Api) -> None:
     assert (await api.http.post("/v1/jobs", content=body, headers=headers)).status_code == 201
 
 
+@pytest.mark.slow
 async def test_idempotency_key_gives_the_same_job_and_refuses_another_body(api: Api) -> None:
     spec = {"input": {"upload": (await api.upload())["id"]}, **SPEC}
     key = {"Idempotency-Key": "order-1"}
@@ -42,6 +46,7 @@ async def test_idempotency_key_gives_the_same_job_and_refuses_another_body(api: 
     assert len((await api.http.get("/v1/jobs")).json()["items"]) == 1
 
 
+@pytest.mark.slow
 async def test_many_requests_with_one_key_make_one_job(api: Api) -> None:
     spec = {"input": {"upload": (await api.upload())["id"]}, **SPEC}
     calls = [api.http.post("/v1/jobs", json=spec, headers={"Idempotency-Key": "k"}) for _ in range(10)]
@@ -50,6 +55,7 @@ async def test_many_requests_with_one_key_make_one_job(api: Api) -> None:
     assert sorted(answer.status_code for answer in answers) == [200] * 9 + [201]
 
 
+@pytest.mark.slow
 async def test_list_is_paged_newest_first_and_filtered(api: Api) -> None:
     api.executor.gate.clear()
     for queue in ("a", "b"):
@@ -64,6 +70,7 @@ async def test_list_is_paged_newest_first_and_filtered(api: Api) -> None:
     assert (await api.http.get("/v1/jobs", params={"status": "failed"})).json() == {"items": [], "next": None}
 
 
+@pytest.mark.slow
 async def test_priority_changes_only_while_queued(api: Api) -> None:
     api.executor.gate.clear()
     running, waiting = await api.submit(), await api.submit()
@@ -75,6 +82,7 @@ async def test_priority_changes_only_while_queued(api: Api) -> None:
     assert {fault["pointer"] for fault in body["errors"]} == {"/prio", "/priority"}
 
 
+@pytest.mark.slow
 async def test_running_job_can_be_cancelled_then_retried_then_deleted(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()
@@ -92,6 +100,7 @@ async def test_running_job_can_be_cancelled_then_retried_then_deleted(api: Api) 
     problem(await api.http.get(path), 404, "job_not_found")
 
 
+@pytest.mark.slow
 async def test_form_makes_an_upload_and_a_job_in_one_call(api: Api) -> None:
     await api.make_queue("q")
     response = await api.http.post(
@@ -107,18 +116,21 @@ async def test_form_makes_an_upload_and_a_job_in_one_call(api: Api) -> None:
     assert "\r" not in upload["name"]
 
 
+@pytest.mark.slow
 async def test_form_takes_a_spec_whose_input_is_only_a_clip(api: Api) -> None:
     spec = {**SPEC, "input": {"clip": {"start": 1, "end": 2}}}
     response = await api.http.post("/v1/jobs", files={"file": ("a.mov", b"media")}, data={"spec": json.dumps(spec)})
     assert response.json()["spec"]["input"]["clip"] == {"start": 1.0, "end": 2.0}
 
 
+@pytest.mark.slow
 async def test_form_without_a_file_names_its_input_in_the_spec(api: Api) -> None:
     spec = {**SPEC, "input": {"upload": (await api.upload())["id"]}}
     response = await api.http.post("/v1/jobs", files={"spec": (None, json.dumps(spec))})
     assert response.status_code == 201
 
 
+@pytest.mark.slow
 async def test_idempotent_form_is_the_same_when_its_file_and_fields_are(api: Api) -> None:
     async def send(content: bytes) -> Any:
         return await api.http.post(

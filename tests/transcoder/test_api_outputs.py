@@ -17,6 +17,7 @@ async def file(shared_api: Api) -> str:
     return f"/v1/jobs/{job['id']}/outputs/output.mp4"
 
 
+@pytest.mark.slow
 async def test_whole_file_comes_with_its_type_and_validators(shared_api: Api, file: str) -> None:
     response = await shared_api.http.get(file)
     job = (await shared_api.http.get(file.partition("/outputs")[0])).json()
@@ -124,6 +125,7 @@ async def test_what_the_client_has_is_not_sent_again(shared_api: Api, file: str)
         assert bool(response.content) == (status == 200)
 
 
+@pytest.mark.slow
 async def test_download_asks_the_browser_to_save(shared_api: Api) -> None:
     job = await shared_api.ended((await shared_api.submit(outputs=[{"type": "mkv", "name": "My film"}]))["id"])
     response = await shared_api.http.get(f"/v1/jobs/{job['id']}/outputs/My%20film.mkv?download=1")

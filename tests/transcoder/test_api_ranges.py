@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from transcoder.api.problems import RangeNotSatisfiable
 from transcoder.api.ranges import Validators, satisfiable_ranges
 
 
+@pytest.mark.slow
 @given(header=st.from_regex(r"bytes=([0-9]{0,6}-[0-9]{0,6},? ?){0,5}", fullmatch=True), size=st.integers(0, 100_000))
 def test_any_range_is_ignored_refused_or_within_the_file(header: str, size: int) -> None:
     try:

@@ -13,6 +13,7 @@ from transcoder.app import create_app
 from transcoder.settings import Settings
 
 
+@pytest.mark.slow
 async def test_unexpected_error_tells_nothing_of_the_inside(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     @api.app.get("/broken")
     async def broken() -> None:
@@ -25,6 +26,7 @@ async def test_unexpected_error_tells_nothing_of_the_inside(api: Api, caplog: py
     assert "secret in" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "status"),
     [
@@ -42,6 +44,7 @@ async def test_engine_error_of_a_probe_is_a_problem(api: Api, error: PipelineErr
     assert body.get("facts") == ({"limit": 4} if isinstance(error, LimitExceeded) else None)
 
 
+@pytest.mark.slow
 async def test_place_of_the_data_folder_is_not_told(api: Api) -> None:
     upload = await api.upload()
     path = api.data_dir.absolute() / "uploads" / upload["id"]
@@ -51,6 +54,7 @@ async def test_place_of_the_data_folder_is_not_told(api: Api) -> None:
     assert str(api.data_dir) not in response.text
 
 
+@pytest.mark.slow
 async def test_probe_takes_an_input_or_a_request_with_one(api: Api) -> None:
     upload = {"upload": (await api.upload(b"12345"))["id"]}
     bare, wrapped = (
@@ -61,6 +65,7 @@ async def test_probe_takes_an_input_or_a_request_with_one(api: Api) -> None:
     assert (bare.json()["format"], bare.json()["size_bytes"]) == ("mov", 5)
 
 
+@pytest.mark.slow
 async def test_presets_are_listed_and_can_be_used_as_they_are(api: Api) -> None:
     listed = (await api.http.get("/v1/presets")).json()
     assert listed["next"] is None
@@ -72,6 +77,7 @@ async def test_presets_are_listed_and_can_be_used_as_they_are(api: Api) -> None:
     assert (await api.http.post("/v1/jobs", json=spec)).status_code == 201
 
 
+@pytest.mark.slow
 async def test_device_shows_its_load_and_takes_slots_and_draining(api: Api) -> None:
     api.executor.gate.clear()
     await api.submit()
@@ -84,12 +90,14 @@ async def test_device_shows_its_load_and_takes_slots_and_draining(api: Api) -> N
         problem(await api.http.patch("/v1/devices/software", json=wrong), 422, "invalid_request")
 
 
+@pytest.mark.slow
 async def test_health_and_readiness_are_told(api: Api) -> None:
     assert (await api.http.get("/healthz")).json()["status"] == "ok"
     ready = await api.http.get("/readyz")
     assert (ready.status_code, ready.json()["ready"]) == (200, True)
 
 
+@pytest.mark.slow
 async def test_metrics_count_jobs_slots_requests_and_bytes(api: Api) -> None:
     await api.ended((await api.submit())["id"])
     api.executor.gate.clear()
@@ -120,6 +128,7 @@ async def test_metrics_count_jobs_slots_requests_and_bytes(api: Api) -> None:
     assert any('method="other"' in line for line in lines)
 
 
+@pytest.mark.slow
 async def test_front_page_and_the_documentation_are_pages(api: Api) -> None:
     for path, words in (("/", "/assets/main.js"), ("/docs", "swagger")):
         page = await api.http.get(path)
@@ -127,6 +136,7 @@ async def test_front_page_and_the_documentation_are_pages(api: Api) -> None:
         assert words in page.text
 
 
+@pytest.mark.slow
 def test_openapi_document_is_whole(tmp_path: Path) -> None:
     document = create_app(Settings(data_dir=tmp_path)).openapi()
     schemas = document["components"]["schemas"]
@@ -146,6 +156,7 @@ def test_openapi_document_is_whole(tmp_path: Path) -> None:
     assert {"201", "200", "422"} <= set(submit["responses"])
 
 
+@pytest.mark.slow
 def test_examples_in_the_document_are_valid(tmp_path: Path) -> None:
     from pipelines.spec import FileJob
 

@@ -44,6 +44,7 @@ async def emptied(api: Api) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_put_stores_the_bytes_and_tells_their_hash(api: Api) -> None:
     content = bytes(range(256)) * 10_000
     response = await api.http.put("/v1/uploads/clip.mov", content=content)
@@ -59,6 +60,7 @@ async def test_chunked_put_is_the_same(api: Api) -> None:
     assert response.json()["size"] == 3_500_000
 
 
+@pytest.mark.slow
 async def test_empty_upload_is_an_upload(api: Api) -> None:
     assert (await api.http.put("/v1/uploads/empty", content=b"")).json()["size"] == 0
 
@@ -69,6 +71,7 @@ async def test_form_upload_is_an_upload(api: Api) -> None:
     assert (response.json()["name"], response.json()["size"]) == ("ü.mov", 5)
 
 
+@pytest.mark.slow
 async def test_upload_is_deleted_unless_a_job_needs_it(api: Api) -> None:
     api.executor.gate.clear()
     used = (await api.submit())["spec"]["input"]["upload"]
@@ -80,6 +83,7 @@ async def test_upload_is_deleted_unless_a_job_needs_it(api: Api) -> None:
     problem(await api.http.delete(f"/v1/uploads/{unused}"), 404, "upload_not_found")
 
 
+@pytest.mark.slow
 async def test_announced_size_past_the_limit_is_refused_before_the_body(small: Api) -> None:
     reader, writer = await small.connect()
     writer.write(b"PUT /v1/uploads/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n")
@@ -120,6 +124,7 @@ async def test_endless_body_is_cut_off_at_the_limit(small: Api, method: str) -> 
     await emptied(small)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "head",
     [
@@ -151,6 +156,7 @@ async def test_slow_body_is_timed_out_and_leaves_nothing(small: Api, head: str, 
     assert (await small.http.get("/v1/jobs")).json()["items"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [False, True], ids=["raw", "form"])
 async def test_client_that_goes_away_leaves_nothing(api: Api, form: bool) -> None:
     _, writer = await api.connect()
@@ -172,6 +178,7 @@ async def test_client_that_goes_away_leaves_nothing(api: Api, form: bool) -> Non
     assert (await api.http.get("/v1/jobs")).json()["items"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 async def test_curl_sends_files_the_way_people_do(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "my clip.mov"

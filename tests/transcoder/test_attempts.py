@@ -67,6 +67,7 @@ async def test_bad_input_fails_at_once_and_leaves_nothing(tmp_path: Path) -> Non
     assert executor.runs == 1
 
 
+@pytest.mark.slow
 async def test_device_fault_is_tried_again(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[DeviceLost("gone"), DeviceLost("gone")])
     async with running_service(tmp_path, executor) as service:
@@ -76,6 +77,7 @@ async def test_device_fault_is_tried_again(tmp_path: Path) -> None:
     assert [each.error.code for each in job.attempts if each.error] == ["device_lost", "device_lost"]
 
 
+@pytest.mark.slow
 async def test_a_job_that_kills_its_process_ends_as_poisoned_after_three(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[Crashed("SIGSEGV")] * 9)
     async with running_service(tmp_path, executor, max_attempts=9) as service:
@@ -87,6 +89,7 @@ async def test_a_job_that_kills_its_process_ends_as_poisoned_after_three(tmp_pat
     assert other.status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_a_bug_inside_fails_the_job_and_frees_its_slot(tmp_path: Path) -> None:
     def bug(task: object) -> None:
         raise ZeroDivisionError("oops")
@@ -100,6 +103,7 @@ async def test_a_bug_inside_fails_the_job_and_frees_its_slot(tmp_path: Path) -> 
         assert (await run_job(service)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_retry_by_hand_gives_a_fresh_budget_and_keeps_the_history(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[DeviceLost("gone")] * 4)
     async with running_service(tmp_path, executor) as service:
@@ -128,6 +132,7 @@ class FailingFsync:
         os.fsync(descriptor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2, 3])
 async def test_fsync_error_at_the_nth_call_never_says_completed(tmp_path: Path, nth: int) -> None:
     fsync = FailingFsync()
@@ -142,6 +147,7 @@ async def test_fsync_error_at_the_nth_call_never_says_completed(tmp_path: Path, 
         assert traces(service, job.id) == []
 
 
+@pytest.mark.slow
 async def test_an_attempt_after_an_fsync_error_writes_everything_anew(tmp_path: Path) -> None:
     fsync = FailingFsync()
     executor = StubExecutor()
@@ -164,6 +170,7 @@ async def cancel_quickly(service: Service, job_id: str) -> Job:
     return job
 
 
+@pytest.mark.slow
 async def test_queued_job_is_cancelled_at_once_and_never_runs(tmp_path: Path) -> None:
     executor = StubExecutor()
     async with running_service(tmp_path, executor, slots=0) as service:
@@ -176,6 +183,7 @@ async def test_queued_job_is_cancelled_at_once_and_never_runs(tmp_path: Path) ->
     assert executor.runs == 1
 
 
+@pytest.mark.slow
 async def test_job_is_cancelled_while_it_downloads(tmp_path: Path) -> None:
     async with (
         slow_server(hang=True) as server,
@@ -190,6 +198,7 @@ async def test_job_is_cancelled_while_it_downloads(tmp_path: Path) -> None:
         await asyncio.wait_for(server.gone.wait(), 1)
 
 
+@pytest.mark.slow
 async def test_job_is_cancelled_while_it_runs(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with running_service(tmp_path, executor) as service:
@@ -199,6 +208,7 @@ async def test_job_is_cancelled_while_it_runs(tmp_path: Path) -> None:
     assert [(each.status, each.error.code) for each in cancelled.attempts if each.error] == [("cancelled", "cancelled")]
 
 
+@pytest.mark.slow
 async def test_job_is_cancelled_while_it_is_published(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     publishing = asyncio.Event()
@@ -217,6 +227,7 @@ async def test_job_is_cancelled_while_it_is_published(tmp_path: Path) -> None:
         await cancel_quickly(service, job.id)
 
 
+@pytest.mark.slow
 async def test_a_wish_to_cancel_wins_over_a_retry(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[DeviceLost("gone")])
     async with running_service(tmp_path, executor) as service:
@@ -235,6 +246,7 @@ async def test_a_wish_to_cancel_wins_over_a_retry(tmp_path: Path) -> None:
     assert executor.runs == 1
 
 
+@pytest.mark.slow
 async def test_a_job_completes_once_and_a_stale_attempt_changes_nothing(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         job = await run_job(service)
@@ -245,6 +257,7 @@ async def test_a_job_completes_once_and_a_stale_attempt_changes_nothing(tmp_path
         assert await service.get(job.id) == job
 
 
+@pytest.mark.slow
 async def test_stopping_the_service_queues_what_runs_and_the_next_one_completes_it(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with running_service(tmp_path, executor) as service:
@@ -259,6 +272,7 @@ async def test_stopping_the_service_queues_what_runs_and_the_next_one_completes_
     ]
 
 
+@pytest.mark.slow
 async def test_stopping_waits_for_what_ends_in_time(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     assert executor.gate is not None
@@ -272,6 +286,7 @@ async def test_stopping_waits_for_what_ends_in_time(tmp_path: Path) -> None:
         assert (await service.get(job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_download_is_the_input_and_its_failure_the_jobs(tmp_path: Path) -> None:
     seen: list[bytes] = []
     executor = StubExecutor(on_run=lambda task: seen.append(Path(task.payload["path"]).read_bytes()))
@@ -299,6 +314,7 @@ async def test_a_download_that_takes_the_whole_deadline_times_out(tmp_path: Path
         assert traces(service, job.id) == []
 
 
+@pytest.mark.slow
 async def test_log_tells_each_attempt(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[DeviceLost("gone\x1b[31m\nfor good")])
     async with running_service(tmp_path, executor) as service:
@@ -312,6 +328,7 @@ async def test_log_tells_each_attempt(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_an_end_that_the_database_can_not_take_yet_is_settled_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ async def open_api(tmp_path: Path) -> AsyncGenerator[Api, None]:
         yield api
 
 
+@pytest.mark.slow
 async def test_listed_origin_and_host_may(open_api: Api) -> None:
     origin = {"Origin": "https://media.example.org"}
     asked = origin | {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "authorization"}
@@ -105,6 +106,7 @@ async def test_listed_origin_and_host_may(open_api: Api) -> None:
     assert "access-control-allow-origin" not in evil.headers
 
 
+@pytest.mark.slow
 async def test_insecure_service_has_any_name_but_no_foreign_pages(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data", insecure=True) as api:
         headers = {"Host": "media.lan:8080"}
@@ -120,6 +122,7 @@ def test_origin_that_is_none_is_refused(value: str) -> None:
         Settings(cors_origins=[value])
 
 
+@pytest.mark.slow
 async def test_first_key_locks_a_running_service(api: Api) -> None:
     job = await api.ended((await api.submit())["id"])
     token = await make_key(store_of(api))
@@ -194,6 +197,7 @@ async def test_key_in_the_database_is_found_before_serving(tmp_path: Path) -> No
     assert await keys_exist(settings)
 
 
+@pytest.mark.slow
 async def test_nobody_is_let_in_while_the_database_is_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(self: KeyStore) -> bool:
         raise OperationalError("select", {}, OSError("gone"))
@@ -208,6 +212,7 @@ async def test_nobody_is_let_in_while_the_database_is_away(api: Api, monkeypatch
     await api.ended((await api.submit())["id"])
 
 
+@pytest.mark.slow
 async def test_request_without_a_host_is_refused(api: Api) -> None:
     reader, writer = await api.connect()
     writer.write(b"GET /v1/jobs HTTP/1.0\r\n\r\n")

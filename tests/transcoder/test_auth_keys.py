@@ -61,6 +61,7 @@ def test_secret_is_not_shown_by_accident() -> None:
     assert not Token(token.key_id, "0" * 64).matches(token.digest())
 
 
+@pytest.mark.slow
 def test_key_is_made_listed_and_revoked(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("keys", "create", "--name", "first", "--tenant", "acme") == 0
     token = capsys.readouterr().out.strip()
@@ -112,6 +113,7 @@ def test_secret_is_nowhere_on_the_disk(data: Path, capsys: pytest.CaptureFixture
     assert token.secret.encode() not in kept
 
 
+@pytest.mark.slow
 async def test_key_made_or_revoked_beside_the_service_counts_within_a_second(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data") as (api, owner), open_keys(Settings(data_dir=tmp_path / "data")) as keys:
         token = await make_key(keys, "late")
@@ -159,6 +161,7 @@ async def test_guesses_are_not_remembered(tmp_path: Path) -> None:
         assert authority._known == {}
 
 
+@pytest.mark.slow
 async def test_both_headers_are_taken_and_case_does_not_matter(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data") as (api, owner):
         for headers in (
@@ -173,6 +176,7 @@ async def test_both_headers_are_taken_and_case_does_not_matter(tmp_path: Path) -
         problem(await api.http.get(f"/v1/jobs?api_key={owner.token}"), 401, "unauthorized")
 
 
+@pytest.mark.slow
 async def test_client_sends_the_key_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with keyed_api(tmp_path / "data") as (api, owner):
         job_id = await owner.finished_job()
@@ -200,6 +204,7 @@ async def test_tables_are_as_the_migrations_make_them(tmp_path: Path) -> None:
     assert differences == []
 
 
+@pytest.mark.slow
 async def test_document_says_which_calls_need_a_key(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data") as api:
         document = (await api.http.get("/openapi.json")).json()
@@ -219,6 +224,7 @@ def test_admin_includes_the_other_scopes() -> None:
         admin.require(scope)
 
 
+@pytest.mark.slow
 async def test_answer_that_goes_on_ends_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watched, "check_seconds", 0.05)
     async with keyed_api(tmp_path / "data") as (api, owner):

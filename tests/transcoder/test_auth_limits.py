@@ -49,6 +49,7 @@ def test_bucket_of_one_key_is_not_that_of_another() -> None:
     assert caught.value.http_headers == {"Retry-After": "1000"}
 
 
+@pytest.mark.slow
 async def test_key_that_asks_too_much_waits_and_others_do_not(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", requests_per_second=0.01, requests_burst=20) as (api, owner):
         other = Caller(api, await make_key(store_of(api), "other"))
@@ -69,6 +70,7 @@ async def test_guessed_keys_take_nothing_of_a_real_ones_rate(tmp_path: Path) -> 
         assert (await owner.request("GET", "/v1/jobs")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_waiting_jobs_are_limited_for_each_tenant(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_queued_jobs=2) as (api, owner):
         other = Caller(api, await make_key(store_of(api), "other"))
@@ -96,6 +98,7 @@ async def api_is_idle(api: Api, owner: Caller) -> None:
             pass
 
 
+@pytest.mark.slow
 async def test_refused_form_leaves_no_upload_behind(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data", max_queued_jobs=1) as api:
         api.executor.gate.clear()
@@ -121,6 +124,7 @@ async def test_jobs_at_once_do_not_pass_the_limit_together(tmp_path: Path) -> No
         api.executor.gate.set()
 
 
+@pytest.mark.slow
 async def test_uploads_at_once_are_limited_for_each_tenant(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_open_uploads=1) as (api, owner):
         other = Caller(api, await make_key(store_of(api), "other"))
@@ -133,6 +137,7 @@ async def test_uploads_at_once_are_limited_for_each_tenant(tmp_path: Path) -> No
         await still_well(api, owner)
 
 
+@pytest.mark.slow
 async def test_bytes_of_uploads_are_limited_for_each_tenant(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data", max_stored_bytes=1000) as (api, owner):
         other = Caller(api, await make_key(store_of(api), "other"))

@@ -51,6 +51,7 @@ async def linked(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Lin
         yield Linked(api, owner, job_id, response.json()["url"])
 
 
+@pytest.mark.slow
 @module_loop
 async def test_link_needs_no_key_and_serves_ranges(linked: Linked) -> None:
     http = linked.api.http
@@ -257,6 +258,7 @@ async def test_link_outlives_a_restart_but_not_its_secret(tmp_path: Path) -> Non
         problem(await api.http.get(link), 403, "bad_signature")
 
 
+@pytest.mark.slow
 async def test_link_works_without_keys_until_there_are_some(api: Api) -> None:
     job = await api.ended((await api.submit())["id"])
     made = (await api.http.post(f"/v1/jobs/{job['id']}/outputs/output.mp4/link")).json()["url"]

@@ -289,6 +289,7 @@ async def test_idempotency_key_is_each_tenants_own(stage: Stage) -> None:
     assert len(set(jobs)) == 2
 
 
+@pytest.mark.slow
 async def test_key_of_some_queues_submits_to_those_only(stage: Stage) -> None:
     token = await make_key(store_of(stage.api), "default", *ALL, queues=("night",))
     caller = Caller(stage.api, token)

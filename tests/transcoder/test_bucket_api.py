@@ -25,6 +25,7 @@ async def done(api: Api, **spec: Any) -> tuple[dict[str, Any], str]:
     return job, f"/v1/jobs/{job['id']}/outputs/{job['outputs'][0]['files'][0]['path']}"
 
 
+@pytest.mark.slow
 async def test_outputs_are_served_from_the_bucket_as_from_the_folder(bucket_api: Api) -> None:
     http = bucket_api.http
     job, url = await done(bucket_api)
@@ -44,6 +45,7 @@ async def test_outputs_are_served_from_the_bucket_as_from_the_folder(bucket_api:
     assert "attachment" in download.headers["content-disposition"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "first", "last"),
     [("bytes=0-0", 0, 0), ("bytes=100-4999", 100, 4999), ("bytes=16000-", 16000, 16383), ("bytes=-7", 16377, 16383)],
@@ -57,6 +59,7 @@ async def test_a_range_is_read_from_the_bucket(bucket_api: Api, asked: str, firs
     assert part.headers["content-length"] == str(last - first + 1)
 
 
+@pytest.mark.slow
 async def test_several_ranges_come_as_parts_and_ranges_beyond_the_end_are_refused(bucket_api: Api) -> None:
     _, url = await done(bucket_api)
     parts = await bucket_api.http.get(url, headers={"range": "bytes=0-3,10-13"})
@@ -69,12 +72,14 @@ async def test_several_ranges_come_as_parts_and_ranges_beyond_the_end_are_refuse
     problem(await bucket_api.http.get(url, headers={"range": "bytes=99999-"}), 416, "range_not_satisfiable")
 
 
+@pytest.mark.slow
 async def test_a_transcode_in_one_request_goes_through_the_bucket(bucket_api: Api, bucket: Bucket) -> None:
     answer = await bucket_api.http.put("/v1/transcode/clip.mov?preset=h264-480p", content=b"media")
     assert answer.content == BODY
     assert not [key for key in bucket.objects() if key.startswith("uploads/")]
 
 
+@pytest.mark.slow
 async def test_a_resumable_upload_ends_in_the_bucket(bucket_api: Api, bucket: Bucket) -> None:
     versioned = {"Tus-Resumable": "1.0.0"}
     made = await bucket_api.http.post("/v1/tus", headers={**versioned, "Upload-Length": "10"})
@@ -86,12 +91,14 @@ async def test_a_resumable_upload_ends_in_the_bucket(bucket_api: Api, bucket: Bu
     assert not [path for path in (bucket_api.data_dir / "partial").iterdir()]
 
 
+@pytest.mark.slow
 async def test_an_object_that_is_gone_is_a_404(bucket_api: Api) -> None:
     job, url = await done(bucket_api)
     await bucket_api.service.storage.discard_job_outputs(job["id"])
     problem(await bucket_api.http.get(url), 404, "not_found")
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_away_is_a_503_with_a_time_to_come_back(tmp_path: Path, bucket: Bucket) -> None:
     async with gate_to(bucket.port) as gate:
         settings = bucket.settings(bucket_endpoint=f"http://127.0.0.1:{gate.port}")
@@ -108,6 +115,7 @@ async def test_a_store_that_is_away_is_a_503_with_a_time_to_come_back(tmp_path: 
             assert (await api.http.get(url)).content == BODY
 
 
+@pytest.mark.slow
 async def test_downloads_are_sent_to_the_store_only_where_that_is_asked_for(tmp_path: Path, bucket: Bucket) -> None:
     async with serving_api(tmp_path / "data", **bucket.settings(bucket_redirect_seconds=60)) as api:
         _, url = await done(api)

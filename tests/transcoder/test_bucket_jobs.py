@@ -27,6 +27,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 async def test_a_job_reads_its_upload_from_the_bucket_and_publishes_there(tmp_path: Path, bucket: Bucket) -> None:
     seen: list[bytes] = []
     executor = StubExecutor(on_run=lambda task: seen.append(Path(task.payload["path"]).read_bytes()))
@@ -44,6 +45,7 @@ async def test_a_job_reads_its_upload_from_the_bucket_and_publishes_there(tmp_pa
             assert files(tmp_path / "data" / name) == [], name
 
 
+@pytest.mark.slow
 async def test_the_child_may_read_and_write_local_files_only(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, executor := StubExecutor(), **bucket.settings()) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
@@ -72,6 +74,7 @@ async def test_a_file_of_many_parts_arrives_whole(tmp_path: Path, bucket: Bucket
         assert bucket.objects()["outputs/job/attempt-1/a"] == large
 
 
+@pytest.mark.slow
 async def test_an_attempt_that_fails_leaves_nothing_in_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
     executor = StubExecutor(failures=[PipelineError("no")])
     async with running_service(tmp_path, executor, **bucket.settings()) as service:
@@ -81,6 +84,7 @@ async def test_an_attempt_that_fails_leaves_nothing_in_the_bucket(tmp_path: Path
         assert [key for key in bucket.objects() if key.startswith("outputs/")] == []
 
 
+@pytest.mark.slow
 async def test_a_cancel_ends_publishing_and_leaves_nothing(tmp_path: Path, bucket: Bucket) -> None:
     async with gate_to(bucket.port) as gate:
         executor = StubExecutor(gate=asyncio.Event())
@@ -185,6 +189,7 @@ async def test_an_empty_upload_goes_through_the_bucket(tmp_path: Path, bucket: B
         assert (await service.storage.depot.bring_upload(upload, scratch)).read_bytes() == b""
 
 
+@pytest.mark.slow
 async def test_deleting_removes_what_is_in_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, **bucket.settings()) as service:
         upload = await give_upload(service)
@@ -196,6 +201,7 @@ async def test_deleting_removes_what_is_in_the_bucket(tmp_path: Path, bucket: Bu
         assert bucket.objects() == {}
 
 
+@pytest.mark.slow
 async def test_what_expires_goes_from_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
     settings = bucket.settings(job_ttl_seconds=0.2, upload_ttl_seconds=0.2)
     async with running_service(tmp_path, **settings) as service:
@@ -206,6 +212,7 @@ async def test_what_expires_goes_from_the_bucket(tmp_path: Path, bucket: Bucket)
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_strays_are_swept_and_what_counts_stays(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, **bucket.settings()) as service:
         upload = await give_upload(service)
@@ -228,6 +235,7 @@ async def test_objects_of_others_below_the_prefix_do_not_stop_the_sweep(tmp_path
         assert await service.storage.depot.stored_places() == set()
 
 
+@pytest.mark.slow
 async def test_outputs_are_copied_within_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, **bucket.settings()) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
@@ -239,6 +247,7 @@ async def test_outputs_are_copied_within_the_bucket(tmp_path: Path, bucket: Buck
             await service.storage.depot.adopt(Place("nobody", 1), Place("other", 4), listed)
 
 
+@pytest.mark.slow
 async def test_logs_of_ended_attempts_are_read_from_the_bucket_where_there_are_nodes(
     tmp_path: Path, bucket: Bucket, cluster_url: str
 ) -> None:
@@ -269,6 +278,7 @@ async def test_a_service_does_not_start_with_a_bucket_that_is_not_there(tmp_path
             raise AssertionError("it started")
 
 
+@pytest.mark.slow
 async def test_a_service_starts_while_its_store_is_away(tmp_path: Path, bucket: Bucket) -> None:
     async with gate_to(bucket.port) as gate:
         await gate.shut()
@@ -279,6 +289,7 @@ async def test_a_service_starts_while_its_store_is_away(tmp_path: Path, bucket: 
             assert (await ended(service, job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_keys_are_in_no_log_and_no_error(
     tmp_path: Path, bucket: Bucket, caplog: pytest.LogCaptureFixture
 ) -> None:

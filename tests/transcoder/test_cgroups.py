@@ -18,6 +18,7 @@ def task(do: str, size: int) -> ChildTask:
     return ChildTask("run", {"do": do, "bytes": size}, 30.0)
 
 
+@pytest.mark.slow
 async def test_shared_memory_beyond_the_limit_is_oom_and_the_next_task_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

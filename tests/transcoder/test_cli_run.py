@@ -194,6 +194,7 @@ def test_url_on_this_machine_is_read(clip: Path, tmp_path: Path) -> None:
     assert names(tmp_path) == ["out.mkv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_run_leaves_nothing(number: signal.Signals, long_clip: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.mp4"
@@ -208,6 +209,7 @@ def test_interrupted_run_leaves_nothing(number: signal.Signals, long_clip: Path,
     assert names(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_pipes_get_no_control_characters(clip: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "run", str(clip), str(tmp_path / "out.mp4"), "--speed", "ultrafast"],
@@ -231,6 +233,7 @@ def test_probe_tells_what_a_file_is(clip: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["video"][0]["width"] == 320
 
 
+@pytest.mark.slow
 def test_plan_tells_what_and_why_and_does_nothing(
     clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,6 +245,7 @@ def test_plan_tells_what_and_why_and_does_nothing(
     assert names(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_plan_takes_a_preset_or_a_spec(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert transcoder("plan", clip, "--preset", "vp9-1080p", "--json") == 0
     by_preset = json.loads(capsys.readouterr().out)

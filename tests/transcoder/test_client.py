@@ -72,6 +72,7 @@ def spec(upload_id: str) -> dict[str, Any]:
     return {"input": {"upload": upload_id}, "preset": "h264-480p"}
 
 
+@pytest.mark.slow
 async def test_file_goes_in_and_its_result_comes_out(client: AsyncClient, media: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     upload = await client.upload(media, on_bytes=lambda sent, size: told.append((sent, size)))
@@ -84,6 +85,7 @@ async def test_file_goes_in_and_its_result_comes_out(client: AsyncClient, media:
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 async def test_plain_client_does_the_same(api: Api, media: Path, tmp_path: Path) -> None:
     def all_of_it() -> Path:
         with Client(f"http://127.0.0.1:{api.port}") as client:
@@ -104,6 +106,7 @@ async def test_plain_client_does_the_same(api: Api, media: Path, tmp_path: Path)
     assert (await asyncio.to_thread(all_of_it)).read_bytes() == BODY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [
     Breaking(before=times(3, "PATCH")), Breaking(after=times(2, "PATCH")), Breaking(before=times(2, "POST", "HEAD")),
 ], ids=["not sent", "answer lost", "not begun"])  # fmt: skip
@@ -113,6 +116,7 @@ async def test_upload_goes_on_where_the_connection_broke(api: Api, media: Path, 
     assert upload.sha256 == hashlib.sha256(media.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 async def test_upload_that_was_given_up_can_be_gone_on_with_later(api: Api, client: AsyncClient, media: Path) -> None:
     sent = times(1, "PATCH")
     line = Breaking(before=lambda request: request.method == "PATCH" and not sent(request))
@@ -126,6 +130,7 @@ async def test_upload_that_was_given_up_can_be_gone_on_with_later(api: Api, clie
     assert upload.sha256 == hashlib.sha256(media.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 async def test_lost_answer_makes_no_second_job(api: Api, client: AsyncClient) -> None:
     upload = await api.upload()
     line = Breaking(after=times(2, "POST"))
@@ -134,6 +139,7 @@ async def test_lost_answer_makes_no_second_job(api: Api, client: AsyncClient) ->
     assert [each.id async for each in client.jobs()] == [job.id]
 
 
+@pytest.mark.slow
 async def test_call_that_may_not_be_repeated_is_not(api: Api) -> None:
     job = await api.submit()
     async with AsyncClient(f"http://127.0.0.1:{api.port}", transport=Breaking(before=times(1, "POST"))) as unlucky:
@@ -141,6 +147,7 @@ async def test_call_that_may_not_be_repeated_is_not(api: Api) -> None:
             await unlucky.cancel(str(job["id"]))
 
 
+@pytest.mark.slow
 async def test_wait_outlives_a_broken_connection(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()
@@ -153,6 +160,7 @@ async def test_wait_outlives_a_broken_connection(api: Api) -> None:
         assert (await waiting).status == "completed"
 
 
+@pytest.mark.slow
 async def test_job_without_a_result_is_an_error_with_the_job(api: Api, client: AsyncClient) -> None:
     api.executor.error = BadInput("not media")
     job = await api.submit()
@@ -161,6 +169,7 @@ async def test_job_without_a_result_is_an_error_with_the_job(api: Api, client: A
     assert failed.value.job.error is not None
 
 
+@pytest.mark.slow
 async def test_events_tell_how_a_job_goes(api: Api, client: AsyncClient) -> None:
     job = await api.submit()
     kinds = [event.kind async for event in client.events(str(job["id"]))]
@@ -168,12 +177,14 @@ async def test_events_tell_how_a_job_goes(api: Api, client: AsyncClient) -> None
     assert kinds[-1] == "status"
 
 
+@pytest.mark.slow
 async def test_refusal_says_where_and_why(client: AsyncClient) -> None:
     with pytest.raises(ApiError, match="/outputs/0: ") as refusal:
         await client.submit({"input": {"url": "https://example.org/a"}, "outputs": [{"type": "nothing"}]})
     assert (refusal.value.status, refusal.value.code) == (422, "invalid_request")
 
 
+@pytest.mark.slow
 async def test_service_that_is_busy_is_asked_again(api: Api) -> None:
     answers = iter([503, 429])
 
@@ -188,6 +199,7 @@ async def test_service_that_is_busy_is_asked_again(api: Api) -> None:
         assert (await client.devices())[0]["id"] == "software"
 
 
+@pytest.mark.slow
 async def test_key_is_sent(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data") as (api, owner):
         address = f"http://127.0.0.1:{api.port}"

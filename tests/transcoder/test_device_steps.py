@@ -151,6 +151,7 @@ async def test_job_is_planned_for_the_gpu_and_says_how_it_went(tmp_path: Path) -
     assert task.payload["verdicts"] == []
 
 
+@pytest.mark.slow
 async def test_failed_decoder_costs_one_step_on_the_same_device(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": decoding})
     async with running(tmp_path, gpus, max_attempts=1) as service:
@@ -167,6 +168,7 @@ async def test_failed_decoder_costs_one_step_on_the_same_device(tmp_path: Path) 
     assert job.plan["refusals"][0]["reason"] == "h264 failed in decode on pci-a (device_fault): it broke"
 
 
+@pytest.mark.slow
 async def test_failed_encoder_goes_down_step_by_step_to_another_device_and_to_software(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": encoding, "pci-b": encoding})
     async with running(tmp_path, gpus, (A, B, SOFTWARE), max_attempts=1) as service:
@@ -178,6 +180,7 @@ async def test_failed_encoder_goes_down_step_by_step_to_another_device_and_to_so
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_one_bad_file_leaves_the_next_job_whole(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": decoding})
     async with running(tmp_path, gpus) as service:
@@ -188,6 +191,7 @@ async def test_one_bad_file_leaves_the_next_job_whole(tmp_path: Path) -> None:
     assert len(following.attempts) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [Crashed("SIGSEGV"), Stalled("no progress", stage="run"), DeviceLost("gone")])
 async def test_device_that_dies_is_quarantined_until_its_canary_passes(tmp_path: Path, failure: PipelineError) -> None:
     gpus = Gpus({"pci-a": lambda _: failure}, canaries=[DeviceFault("still broken")], gate=asyncio.Event())
@@ -206,6 +210,7 @@ async def test_device_that_dies_is_quarantined_until_its_canary_passes(tmp_path:
         assert devices_of(await run(service)) == ["pci-a"]
 
 
+@pytest.mark.slow
 async def test_failed_canary_is_told_of(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": lambda _: DeviceLost("gone")}, canaries=[DeviceFault("still broken")] * 50)
     async with running(tmp_path, gpus, canary_pause_seconds=0.01) as service:
@@ -214,6 +219,7 @@ async def test_failed_canary_is_told_of(tmp_path: Path) -> None:
         assert state(service, "pci-a").state == "quarantined"
 
 
+@pytest.mark.slow
 async def test_after_enough_jobs_the_breaker_keeps_the_next_from_trying(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": decoding}, gate=asyncio.Event())
     async with running(tmp_path, gpus) as service:
@@ -233,6 +239,7 @@ async def test_after_enough_jobs_the_breaker_keeps_the_next_from_trying(tmp_path
     assert canary == {"stage": "decode", "codec": "h264", "bit_depth": 8, "api": None}
 
 
+@pytest.mark.slow
 async def test_files_that_fail_in_software_too_open_no_breaker(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": encoding, "software": lambda _: BadInput("not media")})
     async with running(tmp_path, gpus) as service:
@@ -241,6 +248,7 @@ async def test_files_that_fail_in_software_too_open_no_breaker(tmp_path: Path) -
     assert {job.error.code for job in jobs if job.error} == {"bad_input"}
 
 
+@pytest.mark.slow
 async def test_hardware_policy_fails_with_the_last_error(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": encoding})
     async with running(tmp_path, gpus) as service:
@@ -250,6 +258,7 @@ async def test_hardware_policy_fails_with_the_last_error(tmp_path: Path) -> None
     assert (job.error.code, job.error.stage, job.error.device) == ("device_fault", "encode", "pci-a")
 
 
+@pytest.mark.slow
 async def test_without_fallback_the_first_failure_is_the_last(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": decoding})
     async with running(tmp_path, gpus) as service:
@@ -257,6 +266,7 @@ async def test_without_fallback_the_first_failure_is_the_last(tmp_path: Path) ->
     assert (job.status, devices_of(job)) == (JobStatus.FAILED, ["pci-a"])
 
 
+@pytest.mark.slow
 async def test_what_a_gpu_can_not_encode_goes_to_software_as_no_failure(tmp_path: Path) -> None:
     gpus = Gpus()
     async with running(tmp_path, gpus, max_attempts=1) as service:
@@ -280,6 +290,7 @@ async def test_job_without_pictures_to_encode_never_goes_to_a_gpu(tmp_path: Path
     assert gpus.ways == [("software", "run")]
 
 
+@pytest.mark.slow
 async def test_retry_by_hand_tries_the_gpu_again(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": encoding, "software": lambda _: BadInput("not media")})
     async with running(tmp_path, gpus) as service:
@@ -307,6 +318,7 @@ async def test_task_that_waits_for_a_device_that_drains_goes_elsewhere(tmp_path:
         assert (await ended(service, job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_stop_of_the_service_ends_canaries(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": lambda _: DeviceLost("gone")}, gate=asyncio.Event())
     async with asyncio.timeout(5), running(tmp_path, gpus) as service:
@@ -315,6 +327,7 @@ async def test_stop_of_the_service_ends_canaries(tmp_path: Path) -> None:
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("canary")]
 
 
+@pytest.mark.slow
 async def test_step_to_a_device_that_is_gone_after_a_restart_is_forgotten(tmp_path: Path) -> None:
     gpus = Gpus({"pci-a": lambda _: DeviceLost("gone")}, gate=asyncio.Event())
     async with running(tmp_path, gpus, (A, B, SOFTWARE)) as service:

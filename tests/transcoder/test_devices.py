@@ -113,6 +113,7 @@ async def test_a_new_gpu_is_measured_and_shown_when_it_is(make: Callable[..., De
     assert {task.gpu for task in driver.tasks} == {gpu.path}
 
 
+@pytest.mark.slow
 async def test_a_gpu_that_was_measured_before_is_ready_at_once(make: Callable[..., Devices]) -> None:
     first = make(Driver())
     await started(first)

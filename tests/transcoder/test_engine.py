@@ -21,6 +21,7 @@ from transcoder.queueing.admission import Claim
 from transcoder.tables import jobs
 
 
+@pytest.mark.slow
 async def test_slots_hold_while_fifty_submit_and_slots_change(tmp_path: Path) -> None:
     random = Random(1)
     executor = StubExecutor()
@@ -56,6 +57,7 @@ async def test_slots_hold_while_fifty_submit_and_slots_change(tmp_path: Path) ->
     assert executor.runs == 50
 
 
+@pytest.mark.slow
 async def test_a_job_starts_within_200_ms_when_a_slot_is_free(tmp_path: Path) -> None:
     executor = StubExecutor()
     waits = []
@@ -71,6 +73,7 @@ async def test_a_job_starts_within_200_ms_when_a_slot_is_free(tmp_path: Path) ->
     assert sorted(waits)[len(waits) // 2] < 0.2, waits
 
 
+@pytest.mark.slow
 async def test_draining_starts_nothing_and_lets_run_what_runs(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     assert executor.gate is not None
@@ -89,6 +92,7 @@ async def test_draining_starts_nothing_and_lets_run_what_runs(tmp_path: Path) ->
         assert (await ended(service, second.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_fewer_slots_stop_nothing_and_more_start_at_once(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     assert executor.gate is not None
@@ -111,6 +115,7 @@ async def test_unknown_device_is_not_found(tmp_path: Path) -> None:
             await service.update_device("gpu9", slots=1, draining=None)
 
 
+@pytest.mark.slow
 async def test_a_raised_priority_overtakes(tmp_path: Path) -> None:
     executor = StubExecutor()
     async with running_service(tmp_path, executor, slots=0) as service:
@@ -124,6 +129,7 @@ async def test_a_raised_priority_overtakes(tmp_path: Path) -> None:
     assert order == [ids[2], ids[0], ids[1], ids[3]]
 
 
+@pytest.mark.slow
 async def test_a_spec_that_can_not_be_read_fails_its_job_and_holds_up_no_other(tmp_path: Path) -> None:
     async with running_service(tmp_path, slots=0) as service:
         upload = await give_upload(service)

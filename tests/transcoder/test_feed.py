@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from tests.transcoder.fixtures_api import Api
 from tests.transcoder.fixtures_auth import Caller, keyed_api, make_key, store_of
 from transcoder.events import EventBus
@@ -86,6 +88,7 @@ async def test_stream_tells_what_happens_to_a_job_from_its_start_to_its_end(api:
     assert statuses[-1] == "completed"
 
 
+@pytest.mark.slow
 async def test_other_tenants_jobs_are_not_told(tmp_path: Any) -> None:
     async with keyed_api(tmp_path / "data") as (api, owner):
         other = Caller(api, await make_key(store_of(api), "other"))

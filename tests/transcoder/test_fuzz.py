@@ -56,6 +56,7 @@ async def supervisor() -> AsyncIterator[Supervisor]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKE)
 async def test_damaged_files_end_in_time_with_a_code(supervisor: Supervisor, tmp_path: Path, kind: str) -> None:
     original = MAKE[kind](tmp_path).read_bytes()

@@ -92,6 +92,7 @@ def replaced(path: tuple[Any, ...], value: Any) -> Any:
 nearly_jobs = st.builds(replaced, st.sampled_from(sorted(places(WHOLE), key=str)), documents)
 
 
+@pytest.mark.slow
 @same_each_run(max_examples=300)
 @given(nearly_jobs)
 def test_spec_that_is_read_is_written_and_read_the_same(value: Any) -> None:
@@ -125,6 +126,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/plan", "/v1/probe"])
 def test_any_json_is_answered(client: TestClient, path: str) -> None:
     @same_each_run(max_examples=60)
@@ -171,6 +173,7 @@ urls = st.builds(
 )
 
 
+@pytest.mark.slow
 @same_each_run(max_examples=400)
 @given(urls)
 def test_address_guard_lets_nothing_inside(url: str) -> None:
@@ -187,6 +190,7 @@ def test_address_guard_lets_nothing_inside(url: str) -> None:
     assert parse_url(target.url) == target
 
 
+@pytest.mark.slow
 @same_each_run(max_examples=300)
 @given(st.ip_addresses(), st.sampled_from(["192.168.0.0/16", "10.0.0.0/8"]))
 def test_allowed_network_opens_itself_only(address: Any, network: str) -> None:
@@ -200,6 +204,7 @@ def _carries(address: Any, network: str) -> bool:
     )
 
 
+@pytest.mark.slow
 @same_each_run(max_examples=300)
 @given(details=st.text(st.characters(codec="latin-1", exclude_characters="\r\n\0"), max_size=40))
 def test_any_details_of_an_upload_are_read_or_refused(details: str) -> None:

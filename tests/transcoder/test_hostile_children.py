@@ -86,6 +86,7 @@ async def assert_unharmed(service: Service, sound: bytes) -> None:
     assert list((service.storage.data_dir / "work").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_child_that_aborts_poisons_its_job_after_three_attempts_and_no_other(
     service: Service, sound: bytes
 ) -> None:
@@ -101,6 +102,7 @@ async def test_child_that_aborts_poisons_its_job_after_three_attempts_and_no_oth
     await assert_unharmed(service, sound)
 
 
+@pytest.mark.slow
 async def test_child_that_hangs_is_stalled_while_others_run(tmp_path: Path, sound: bytes) -> None:
     async with service_in(tmp_path, stall_seconds=3.0) as service:
         hanging = await submit(service, sound, metadata={"fault": "hang"})
@@ -134,6 +136,7 @@ async def test_child_that_hangs_is_cancelled_within_a_second(service: Service, s
     await assert_unharmed(service, sound)
 
 
+@pytest.mark.slow
 async def test_memory_beyond_the_limit_is_oom(tmp_path: Path, sound: bytes) -> None:
     large = make_video(tmp_path / "large.mkv", size=(3840, 2160), audio=(), seconds=Fraction(1, 5)).read_bytes()
     async with service_in(tmp_path, memory_bytes=220 << 20) as service:
@@ -179,6 +182,7 @@ async def test_child_that_lies_about_its_outputs_publishes_nothing(
     await assert_unharmed(service, sound)
 
 
+@pytest.mark.slow
 async def test_output_whose_sync_fails_is_never_called_completed(tmp_path: Path, sound: bytes) -> None:
     """At whichever call it fails."""
     fail_at = 0
@@ -210,6 +214,7 @@ async def test_output_whose_sync_fails_is_never_called_completed(tmp_path: Path,
         await assert_unharmed(service, sound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("codec", "kind"), ENCODED)
 async def test_every_encoder_works_in_the_sandbox(
     service: Service, tmp_path: Path, sound: bytes, codec: str, kind: str

@@ -184,6 +184,7 @@ def test_link_out_of_a_media_root_is_refused(unharmed: Target, roots: Path, tmp_
     assert told == {path: (422, code) for path, code in refusals.items()}
 
 
+@pytest.mark.slow
 def test_file_in_a_media_root_that_becomes_a_link_is_not_followed(
     unharmed: Target, roots: Path, tmp_path: Path, clip: Path
 ) -> None:

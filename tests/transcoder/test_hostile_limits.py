@@ -121,6 +121,7 @@ def test_upload_beyond_its_limit_is_refused_and_leaves_nothing(limited: Target) 
     limited.assert_unharmed()
 
 
+@pytest.mark.slow
 def test_clock_without_ticks_ends_with_a_code(limited: Target, tmp_path: Path) -> None:
     job = limited.run(media.with_timescale(tmp_path / "a.mp4", 0))
 

@@ -65,6 +65,7 @@ def test_a_bad_input_is_named(server: LiveServer, tmp_path: Path) -> None:
     assert (job["error"]["code"], job["error"]["message"][:8]) == ("bad_input", "input 2:")
 
 
+@pytest.mark.slow
 async def test_every_upload_of_a_waiting_job_is_kept(api: Api) -> None:
     api.executor.gate.clear()
     first, second = [await api.upload(name=name) for name in ("a.mov", "b.mov")]
@@ -84,6 +85,7 @@ async def test_an_upload_that_is_not_there_is_refused_wherever_it_stands(api: Ap
     problem(await api.http.post("/v1/jobs", json={"inputs": inputs, **SPEC}), 422, "upload_not_found")
 
 
+@pytest.mark.slow
 async def test_input_and_inputs_do_not_go_together(api: Api) -> None:
     there = {"upload": (await api.upload())["id"]}
     body = {"input": {"path": "other"}, "inputs": [there, there], **SPEC}

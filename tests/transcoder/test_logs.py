@@ -78,6 +78,7 @@ def test_pretty_lines_are_for_people() -> None:
     assert "\x1b" not in line
 
 
+@pytest.mark.slow
 async def test_attempt_is_told_with_its_job(log: io.StringIO, api: Api) -> None:
     job = await api.submit()
     await api.ended(job["id"])

@@ -78,6 +78,7 @@ def gpu_series() -> str:
     return "".join(line + "\n" for line in text.splitlines() if "transcoder_device_" in line)
 
 
+@pytest.mark.slow
 async def test_every_expression_names_series_and_labels_that_exist(told: dict[str, set[str]]) -> None:
     known = told | FROM_PROMETHEUS
     for title, expression in expressions():
@@ -91,6 +92,7 @@ async def test_every_expression_names_series_and_labels_that_exist(told: dict[st
             assert {part.split("=")[0].strip("!~ ") for part in selector.split(",")} <= known[name], title
 
 
+@pytest.mark.slow
 async def test_names_follow_the_convention(told: dict[str, set[str]]) -> None:
     units = ("_total", "_seconds", "_bytes", "_ratio", "_info", "_bucket", "_count", "_sum", "_created")
     counted = {
@@ -105,6 +107,7 @@ async def test_names_follow_the_convention(told: dict[str, set[str]]) -> None:
             assert name.endswith(units) or name in counted, name
 
 
+@pytest.mark.slow
 async def test_step_down_is_counted_with_its_reason(told: dict[str, set[str]], api: Api) -> None:
     text = (await api.http.get("/metrics")).text
     line = 'transcoder_fallback_total{from="pci-0000:03:00.0",reason="device_lost",to="software"} 1.0'

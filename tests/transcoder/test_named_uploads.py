@@ -68,6 +68,7 @@ async def test_an_image_stays_while_a_job_may_need_it(
     await uploads.delete(image, "default")
 
 
+@pytest.mark.slow
 async def test_a_job_whose_image_is_gone_is_not_tried_again(database: Database, store: JobStore) -> None:
     uploads = UploadStore(database)
     image = await logo(uploads)

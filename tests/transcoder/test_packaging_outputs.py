@@ -72,6 +72,7 @@ def test_a_range_of_a_segment_is_served(server: LiveServer, job: dict[str, Any],
     assert (done.out, (tmp_path / "part").read_bytes()) == ("206", b"moof")
 
 
+@pytest.mark.slow
 def test_download_keeps_the_folders(server: LiveServer, job: dict[str, Any], tmp_path: Path) -> None:
     server.jobs("download", job["id"], tmp_path).succeeded()
     check_multivariant(tmp_path / "show" / "index.m3u8")

@@ -22,6 +22,7 @@ async def api_node(tmp_path: Path, cluster_url: str) -> AsyncGenerator[Api, None
         yield running
 
 
+@pytest.mark.slow
 async def test_an_api_node_shows_and_follows_what_a_worker_does(
     tmp_path: Path, cluster_url: str, api_node: Api
 ) -> None:
@@ -78,6 +79,7 @@ async def test_an_api_node_without_workers_asks_to_come_back_later(
     assert sent.status_code == 201
 
 
+@pytest.mark.slow
 async def test_a_node_is_drained_and_an_unknown_one_is_not_found(api_node: Api) -> None:
     drained = await api_node.http.patch("/v1/nodes/front", json={"draining": True})
     assert (drained.status_code, drained.json()["state"]) == (200, "draining")
@@ -96,6 +98,7 @@ async def test_a_service_alone_is_one_node_that_can_be_drained(api: Api) -> None
     problem(await api.http.patch("/v1/nodes/other-node-than-this", json={"draining": True}), 404, "node_not_found")
 
 
+@pytest.mark.slow
 async def test_a_node_s_name_is_used_once_in_a_folder(
     tmp_path: Path, cluster_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +111,7 @@ async def test_a_node_s_name_is_used_once_in_a_folder(
             pass
 
 
+@pytest.mark.slow
 async def test_settings_survive_a_restart_of_the_node(tmp_path: Path, cluster_url: str) -> None:
     async def slots(service: Service) -> list[int]:
         return [state.slots for state in service.devices()]

@@ -27,6 +27,7 @@ async def test_migrations_make_the_same_tables_and_run_again_without_harm(cluste
     await second.close()
 
 
+@pytest.mark.slow
 async def test_a_job_runs_and_its_result_is_there(tmp_path: Path, cluster_url: str) -> None:
     async with running_service(tmp_path, database_url=cluster_url, node="one") as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
@@ -37,6 +38,7 @@ async def test_a_job_runs_and_its_result_is_there(tmp_path: Path, cluster_url: s
         assert (node.name, node.state, node.devices) == ("one", "online", ("software@one",))
 
 
+@pytest.mark.slow
 async def test_slots_hold_while_fifty_submit_and_slots_change(tmp_path: Path, cluster_url: str) -> None:
     random = Random(2)
     executor = StubExecutor()
@@ -67,6 +69,7 @@ async def test_slots_hold_while_fifty_submit_and_slots_change(tmp_path: Path, cl
     assert executor.runs == 50
 
 
+@pytest.mark.slow
 async def test_two_nodes_share_the_work_and_see_each_other(tmp_path: Path, cluster_url: str) -> None:
     executors = {name: StubExecutor(gate=asyncio.Event()) for name in ("one", "two")}
     async with (
@@ -90,6 +93,7 @@ async def test_two_nodes_share_the_work_and_see_each_other(tmp_path: Path, clust
     assert sum(executor.runs for executor in executors.values()) == 8
 
 
+@pytest.mark.slow
 async def test_a_job_is_cancelled_from_another_node_within_a_second(tmp_path: Path, cluster_url: str) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with (
@@ -103,6 +107,7 @@ async def test_a_job_is_cancelled_from_another_node_within_a_second(tmp_path: Pa
     assert cancelled.status is JobStatus.CANCELLED
 
 
+@pytest.mark.slow
 async def test_a_node_that_drains_takes_nothing_new(tmp_path: Path, cluster_url: str) -> None:
     executor = StubExecutor()
     async with running_service(tmp_path, executor, database_url=cluster_url, node="one") as service:
@@ -115,6 +120,7 @@ async def test_a_node_that_drains_takes_nothing_new(tmp_path: Path, cluster_url:
         assert (await ended(service, job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_a_node_that_stops_hands_back_what_it_runs(tmp_path: Path, cluster_url: str) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with running_service(tmp_path, slots=0, database_url=cluster_url, node="two") as two:
@@ -127,6 +133,7 @@ async def test_a_node_that_stops_hands_back_what_it_runs(tmp_path: Path, cluster
         assert (await ended(two, job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_queues_limit_and_pause_here_as_well(tmp_path: Path, cluster_url: str) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     assert executor.gate is not None

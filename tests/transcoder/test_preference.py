@@ -85,6 +85,7 @@ async def claimed(database: Database) -> list[tuple[str, int]]:
         return [(each.device.id, each.held) for each in await claim(connection, free, utc_now())]
 
 
+@pytest.mark.slow
 async def test_a_task_holds_what_it_costs_on_the_device_that_it_gets(database: Database) -> None:
     new = job_in(cost=3)
     await add(database, type(new)(**{**vars(new), "costs": {"gpu0": 2}}))
@@ -99,6 +100,7 @@ async def test_a_job_that_the_cpu_does_faster_goes_there_unless_its_queue_may_no
     assert sorted(await claimed(database)) == [("gpu0", 1), ("software", 1)]
 
 
+@pytest.mark.slow
 async def test_a_job_that_no_device_of_its_queue_can_run_is_refused(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         await service.put_queue("gpus", QueueSettings(devices=("gpu0",)))
@@ -134,6 +136,7 @@ async def test_a_deadline_that_no_device_can_meet_is_refused(split: str, seconds
     assert refused.value.facts["estimated_seconds"] == seconds
 
 
+@pytest.mark.slow
 async def test_without_a_deadline_nothing_is_planned_at_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "_seconds", lambda *_: pytest.fail("it was planned"))
     executor = StubExecutor()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.transcoder.fixtures_api import Api, problem
 
 
+@pytest.mark.slow
 async def test_a_queue_is_made_read_changed_and_deleted(api: Api) -> None:
     made = await api.http.put("/v1/queues/night", json={"weight": 2, "max_running": 1})
     assert made.status_code == 201
@@ -26,6 +29,7 @@ async def test_a_queue_is_made_read_changed_and_deleted(api: Api) -> None:
     problem(await api.http.delete("/v1/queues/default"), 409, "conflict")
 
 
+@pytest.mark.slow
 async def test_what_is_no_queue_is_refused(api: Api) -> None:
     problem(await api.http.put("/v1/queues/Night", json={}), 422, "invalid_request")
     problem(await api.http.put("/v1/queues/night", json={"weight": 0}), 422, "invalid_request")
@@ -35,6 +39,7 @@ async def test_what_is_no_queue_is_refused(api: Api) -> None:
     problem(await api.http.post("/v1/jobs", json=body), 422, "queue_not_found")
 
 
+@pytest.mark.slow
 async def test_a_pause_ends_and_what_waited_runs(api: Api) -> None:
     await api.make_queue("night", paused=True)
     job = await api.submit(queue="night")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from tests.transcoder.fixtures_api import Api
@@ -19,6 +20,7 @@ async def run(api: Api, *words: str) -> str:
     return str(result.stdout)
 
 
+@pytest.mark.slow
 async def test_queues_are_made_changed_paused_listed_and_deleted(api: Api) -> None:
     await run(api, "set", "night", "--weight", "2", "--max-running", "1", "--device", "software")
     await run(api, "set", "night", "--max-queued", "10")

@@ -135,6 +135,7 @@ async def test_a_job_that_costs_more_than_a_device_has_takes_all_of_it(database:
     assert started.held == 4
 
 
+@pytest.mark.slow
 async def test_slots_for_live_streams_are_left_free(database: Database) -> None:
     await add(database, *(job_in() for _ in range(5)))
     assert len(await claimed(database, FreeSlots(CPU, 4, for_files=3))) == 3
@@ -159,6 +160,7 @@ def test_cost_follows_size_rate_and_codec(video: object, slots: int) -> None:
     assert cost_of(spec, "count") == 1
 
 
+@pytest.mark.slow
 async def test_reserved_slots_hold_in_the_service(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     assert executor.gate is not None
@@ -204,6 +206,7 @@ async def test_a_queue_with_jobs_and_the_default_one_are_not_deleted(database: D
     }
 
 
+@pytest.mark.slow
 async def test_many_queues_are_looked_at_in_parts(database: Database) -> None:
     await make_queues(database, **{f"q{number}": QueueSettings() for number in range(60)})
     await add(database, *(job_in(f"q{number}") for number in range(60)))

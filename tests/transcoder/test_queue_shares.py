@@ -25,6 +25,7 @@ async def database(tmp_path: Path) -> AsyncGenerator[Database, None]:
     await database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_slot_seconds_are_shared_by_weight_however_long_tasks_take(database: Database, seed: int) -> None:
     random = Random(seed)
@@ -41,6 +42,7 @@ async def test_slot_seconds_are_shared_by_weight_however_long_tasks_take(databas
         assert simulation.used[name] / total == pytest.approx(mine / weight, abs=0.05), (weights, seconds, slots)
 
 
+@pytest.mark.slow
 async def test_an_idle_queue_lends_its_share_and_gets_it_back_as_slots_free(database: Database) -> None:
     await make_queues(database, busy=QueueSettings(weight=1), late=QueueSettings(weight=3))
     await add(database, *(job_in("busy") for _ in range(200)))
@@ -56,6 +58,7 @@ async def test_an_idle_queue_lends_its_share_and_gets_it_back_as_slots_free(data
     assert since["late"] / since.total() == pytest.approx(0.75, abs=0.05)
 
 
+@pytest.mark.slow
 async def test_a_queue_that_used_lent_slots_is_not_punished_for_it(database: Database) -> None:
     await make_queues(database, first=QueueSettings(), second=QueueSettings())
     await add(database, *(job_in("first") for _ in range(100)))
@@ -71,6 +74,7 @@ async def test_a_queue_that_used_lent_slots_is_not_punished_for_it(database: Dat
     assert since["first"] / since.total() == pytest.approx(0.5, abs=0.07)
 
 
+@pytest.mark.slow
 async def test_a_pause_earns_no_credit(database: Database) -> None:
     await make_queues(database, a=QueueSettings(paused=True), b=QueueSettings())
     await add(database, *(job_in(name) for name in "ab" for _ in range(200)))

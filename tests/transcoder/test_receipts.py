@@ -33,6 +33,7 @@ from transcoder.service import Service
 OUTPUTS = [{"type": "mp4", "video": SMALL}, {"type": "hls", "name": "show", "segment_seconds": 1, "video": [SMALL]}]
 
 
+@pytest.mark.slow
 async def test_receipt_has_the_hashes_of_the_files_and_outlives_the_service(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mp4", size=(160, 120), seconds=2)
     async with Service(settings_for(tmp_path)) as service:
@@ -62,6 +63,7 @@ async def test_receipt_has_the_hashes_of_the_files_and_outlives_the_service(tmp_
     assert str(tmp_path) not in json.dumps(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_inputs_that_are_no_uploads_are_hashed_unless_told_not_to(tmp_path: Path, wanted: bool) -> None:
     clip = make_video(tmp_path / "media.mp4", size=(160, 120), seconds=1)
@@ -96,6 +98,7 @@ def test_attempts_that_failed_before_are_told(tmp_path: Path) -> None:
     assert notes.receipt({"device": "software"}, result, (), LocalInput(clip, "clip.mp4"), None) is None
 
 
+@pytest.mark.slow
 async def test_job_without_a_result_has_no_receipt(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()

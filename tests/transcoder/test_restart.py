@@ -52,6 +52,7 @@ def outcomes(job: Job) -> list[str]:
     return [attempt.status for attempt in job.attempts]
 
 
+@pytest.mark.slow
 async def test_killed_service_runs_its_job_again_and_completes_it_once(tmp_path: Path) -> None:
     (job_id,) = await queue_jobs(tmp_path, 1)
     data = tmp_path / "data"
@@ -69,6 +70,7 @@ async def test_killed_service_runs_its_job_again_and_completes_it_once(tmp_path:
     assert list((data / "work").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_cancel_wish_outlives_the_service(tmp_path: Path) -> None:
     (job_id,) = await queue_jobs(tmp_path, 1)
     data = tmp_path / "data"

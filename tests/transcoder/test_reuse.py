@@ -49,6 +49,7 @@ async def until_it_waits(service: Service, job_id: str) -> None:
     await until(waits)
 
 
+@pytest.mark.slow
 async def test_a_job_that_does_the_same_takes_the_result_and_says_whose(tmp_path: Path) -> None:
     async with reusing(tmp_path, executor := StubExecutor()) as service:
         first = await done(service, metadata={"who": 1})
@@ -62,6 +63,7 @@ async def test_a_job_that_does_the_same_takes_the_result_and_says_whose(tmp_path
         assert content_of(service, second) == CONTENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [
@@ -81,6 +83,7 @@ async def test_what_is_not_the_same_is_done(tmp_path: Path, other: dict[str, Any
         assert (job.status, job.reused_from, executor.runs) == (JobStatus.COMPLETED, None, 2)
 
 
+@pytest.mark.slow
 async def test_another_clip_is_other_work(tmp_path: Path) -> None:
     async with reusing(tmp_path, executor := StubExecutor()) as service:
         for end in (1, 2, 2):
@@ -111,6 +114,7 @@ async def test_nothing_is_taken_where_that_is_switched_off(tmp_path: Path) -> No
         assert executor.runs == 2
 
 
+@pytest.mark.slow
 async def test_a_job_that_failed_gives_nothing(tmp_path: Path) -> None:
     async with reusing(tmp_path, executor := StubExecutor(failures=[PipelineError("no")])) as service:
         assert (await done(service)).status is JobStatus.FAILED
@@ -118,6 +122,7 @@ async def test_a_job_that_failed_gives_nothing(tmp_path: Path) -> None:
         assert (second.status, second.reused_from, executor.runs) == (JobStatus.COMPLETED, None, 2)
 
 
+@pytest.mark.slow
 async def test_a_result_stays_when_the_job_that_made_it_is_deleted(tmp_path: Path) -> None:
     async with reusing(tmp_path, executor := StubExecutor()) as service:
         first = await done(service)
@@ -132,6 +137,7 @@ async def test_a_result_stays_when_the_job_that_made_it_is_deleted(tmp_path: Pat
         assert executor.runs == 2
 
 
+@pytest.mark.slow
 async def test_a_result_whose_files_are_gone_is_made_anew(tmp_path: Path) -> None:
     async with reusing(tmp_path, executor := StubExecutor()) as service:
         first = await done(service)
@@ -142,6 +148,7 @@ async def test_a_result_whose_files_are_gone_is_made_anew(tmp_path: Path) -> Non
         assert (await done(service)).reused_from == second.id
 
 
+@pytest.mark.slow
 async def test_a_result_is_copied_where_links_can_not_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "no links here")
@@ -153,6 +160,7 @@ async def test_a_result_is_copied_where_links_can_not_be_made(tmp_path: Path, mo
         assert executor.runs == 1
 
 
+@pytest.mark.slow
 async def test_jobs_that_come_meanwhile_wait_without_a_slot_and_take_the_result(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with reusing(tmp_path, executor) as service:
@@ -187,6 +195,7 @@ async def test_jobs_that_come_meanwhile_wait_without_a_slot_and_take_the_result(
         assert executor.runs == 2
 
 
+@pytest.mark.slow
 async def test_when_the_one_that_works_fails_the_next_one_works(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event(), failures=[PipelineError("no")])
     async with reusing(tmp_path, executor) as service:
@@ -201,6 +210,7 @@ async def test_when_the_one_that_works_fails_the_next_one_works(tmp_path: Path) 
         assert (took_over.status, took_over.reused_from, executor.runs) == (JobStatus.COMPLETED, None, 2)
 
 
+@pytest.mark.slow
 async def test_when_the_one_that_works_is_cancelled_the_next_one_works(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with reusing(tmp_path, executor) as service:
@@ -215,6 +225,7 @@ async def test_when_the_one_that_works_is_cancelled_the_next_one_works(tmp_path:
         assert (took_over.status, took_over.reused_from, executor.runs) == (JobStatus.COMPLETED, None, 2)
 
 
+@pytest.mark.slow
 async def test_a_job_that_waits_can_be_cancelled(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with reusing(tmp_path, executor) as service:
@@ -230,6 +241,7 @@ async def test_a_job_that_waits_can_be_cancelled(tmp_path: Path) -> None:
         assert executor.runs == 1
 
 
+@pytest.mark.slow
 async def test_a_job_that_waited_when_the_service_died_goes_on(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with reusing(tmp_path, executor) as service:
@@ -242,6 +254,7 @@ async def test_a_job_that_waited_when_the_service_died_goes_on(tmp_path: Path) -
         assert again.runs == 1
 
 
+@pytest.mark.slow
 async def test_a_file_in_a_media_root_is_known_until_it_changes(tmp_path: Path) -> None:
     (root := tmp_path / "media").mkdir()
     (file := root / "clip.mp4").write_bytes(b"media")
@@ -258,6 +271,7 @@ async def test_a_file_in_a_media_root_is_known_until_it_changes(tmp_path: Path) 
         assert executor.runs == 2
 
 
+@pytest.mark.slow
 async def test_a_result_in_a_bucket_is_copied_there(tmp_path: Path, bucket: Bucket) -> None:
     async with reusing(tmp_path, executor := StubExecutor(), **bucket.settings()) as service:
         first = await done(service)

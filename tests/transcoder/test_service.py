@@ -162,6 +162,7 @@ async def test_urls_that_are_never_opened_are_refused_at_once(tmp_path: Path, ur
         assert refused.value.code == "blocked_address"
 
 
+@pytest.mark.slow
 async def test_deleted_job_is_gone_with_its_files(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))
@@ -252,6 +253,7 @@ async def test_what_happens_is_measured(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_two_services_never_share_a_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transcoder.cluster.sites.LOCK_SECONDS", 0.1)
     async with running_service(tmp_path) as service:
@@ -270,6 +272,7 @@ async def test_stopped_service_takes_no_jobs(tmp_path: Path) -> None:
         await service.submit(spec)
 
 
+@pytest.mark.slow
 async def test_start_removes_files_that_no_row_knows(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         upload = await give_upload(service)
@@ -298,6 +301,7 @@ async def test_uploads_are_swept_when_their_time_is_over(tmp_path: Path) -> None
         assert await service.get_upload(used.id) == used
 
 
+@pytest.mark.slow
 async def test_ended_jobs_are_swept_when_their_time_is_over(tmp_path: Path) -> None:
     async with running_service(tmp_path, job_ttl_seconds=0.5) as service:
         job, _ = await service.submit(job_for(await give_upload(service)))

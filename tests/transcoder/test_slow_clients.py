@@ -289,6 +289,7 @@ async def test_client_that_is_killed_leaves_no_job_and_no_file(server: Server) -
         assert (await server.http.get("/v1/jobs")).json()["items"] == before
 
 
+@pytest.mark.slow
 async def test_connections_beyond_the_limit_are_refused_and_later_ones_are_taken(server: Server) -> None:
     async with unharmed(server), contextlib.AsyncExitStack() as stack:
         readers = []

@@ -103,6 +103,7 @@ def test_devices_of_a_node_share_its_cpu() -> None:
     assert cpu_beside("pci-0000:03:00.0") == "software"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", SOFTWARE_TRIALS, ids=lambda trial: trial.stage)
 def test_a_trial_takes_a_moment_and_says_a_speed(trial: Any) -> None:
     assert 1e5 < run_trial(trial, None) < 1e10

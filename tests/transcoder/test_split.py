@@ -44,6 +44,7 @@ def output_of(service: Service, job: Job) -> Path:
     return service.storage.depot.output_path(job.id, job.published_attempt, job.outputs[0].files[0].path)
 
 
+@pytest.mark.slow
 async def test_a_long_job_is_cut_encoded_on_all_slots_and_put_together(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mp4", seconds=6, gop=24, b_frames=2, size=(160, 120))
     seen: list[float] = []
@@ -109,6 +110,7 @@ async def test_pieces_make_what_one_run_makes(tmp_path: Path, case: str) -> None
         assert_dts_rising(many)
 
 
+@pytest.mark.slow
 async def test_an_input_without_keyframes_is_done_in_one_by_the_same_child(tmp_path: Path) -> None:
     clip = make_video(tmp_path / "clip.mp4", seconds=5, gop=1000, size=(160, 120), options={"sc_threshold": "0"})
     async with cutting_service(tmp_path) as service:

@@ -37,6 +37,7 @@ async def completed(service: Service, job: Job) -> Job:
     return done
 
 
+@pytest.mark.slow
 async def test_a_job_is_cut_its_pieces_made_and_put_together(tmp_path: Path) -> None:
     executor = SplitExecutor()
     async with splitting_service(tmp_path, executor) as service:
@@ -49,6 +50,7 @@ async def test_a_job_is_cut_its_pieces_made_and_put_together(tmp_path: Path) -> 
         await service.delete(done.id)
 
 
+@pytest.mark.slow
 async def test_what_the_job_does_not_ask_to_be_cut_starts_one_child(tmp_path: Path) -> None:
     executor = SplitExecutor()
     async with splitting_service(tmp_path, executor) as service:
@@ -58,6 +60,7 @@ async def test_what_the_job_does_not_ask_to_be_cut_starts_one_child(tmp_path: Pa
     assert executor.ops == ["run", "run"]
 
 
+@pytest.mark.slow
 async def test_a_job_in_one_machine_is_cut_for_a_free_slot_where_the_setting_says_so(tmp_path: Path) -> None:
     executor = SplitExecutor()
     async with splitting_service(tmp_path, executor, slots=2, split="slots") as service:
@@ -85,6 +88,7 @@ async def test_a_job_that_can_not_be_made_of_pieces_and_asks_for_it_is_refused(
             await service.submit(job_for(upload, outputs=outputs, split="always"))
 
 
+@pytest.mark.slow
 async def test_cancelling_stops_the_pieces_that_run_and_calls_off_the_others(tmp_path: Path) -> None:
     executor = SplitExecutor(hold=lambda task: task.op == "piece")
     async with splitting_service(tmp_path, executor) as service:
@@ -116,6 +120,7 @@ async def test_a_job_whose_pieces_all_wait_is_cancelled_too(tmp_path: Path) -> N
         assert "piece" not in executor.ops
 
 
+@pytest.mark.slow
 async def test_a_piece_that_fails_for_good_stops_the_others_and_a_retry_makes_only_what_is_missing(
     tmp_path: Path,
 ) -> None:
@@ -145,6 +150,7 @@ async def test_a_piece_that_fails_for_good_stops_the_others_and_a_retry_makes_on
     }
 
 
+@pytest.mark.slow
 async def test_a_piece_that_fails_in_passing_is_made_again(tmp_path: Path) -> None:
     failures = [OutputFailed("the disk hiccups", stage="mux")]
     executor = SplitExecutor(fail=lambda task: failures.pop() if number_of(task) == 2 and failures else None)
@@ -153,6 +159,7 @@ async def test_a_piece_that_fails_in_passing_is_made_again(tmp_path: Path) -> No
     assert by_task(done) == {0: ["completed", "completed"], **ALL_MADE, 2: ["failed", "completed"]}
 
 
+@pytest.mark.slow
 async def test_a_stopped_service_goes_on_with_the_pieces_that_are_left(tmp_path: Path) -> None:
     executor = SplitExecutor(hold=lambda task: number_of(task) == 3)
     async with splitting_service(tmp_path, executor, slots=1) as service:
@@ -165,6 +172,7 @@ async def test_a_stopped_service_goes_on_with_the_pieces_that_are_left(tmp_path:
     assert again.ops == ["piece", "piece", "stitch"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["gone", "cut short", "differ", "changed"])
 async def test_pieces_that_do_not_go_together_make_the_job_in_one_in_the_same_attempt(
     tmp_path: Path, trouble: str
@@ -196,6 +204,7 @@ async def test_pieces_that_do_not_go_together_make_the_job_in_one_in_the_same_at
     assert "can't be put together" in log
 
 
+@pytest.mark.slow
 async def test_progress_is_of_all_pieces_and_never_goes_back(tmp_path: Path) -> None:
     executor = SplitExecutor(hold=lambda task: number_of(task) == 4)
     async with splitting_service(tmp_path, executor, slots=1) as service:
@@ -225,6 +234,7 @@ def test_progress_adds_up_by_length() -> None:
     assert whole.eta_seconds == pytest.approx((200 - 105) / 3)
 
 
+@pytest.mark.slow
 async def test_deleting_a_job_removes_its_pieces_and_old_ones_are_swept(tmp_path: Path) -> None:
     executor = SplitExecutor(fail=lambda task: BadInput("broken") if number_of(task) == 4 else None)
     async with splitting_service(tmp_path, executor, slots=1, upload_ttl_seconds=1000) as service:
@@ -240,6 +250,7 @@ async def test_deleting_a_job_removes_its_pieces_and_old_ones_are_swept(tmp_path
         assert service.storage.pieces.jobs() == set()
 
 
+@pytest.mark.slow
 async def test_webhooks_tell_of_the_job_and_not_of_its_pieces(tmp_path: Path) -> None:
     webhook = {"url": "http://127.0.0.1:9/", "events": ["job.started", "job.completed"]}
     executor = SplitExecutor()

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from pipelines.errors import BadInput
 from tests.transcoder.split_stubs import SplitExecutor, by_task, number_of, splitting_service, submit_split
 from transcoder.jobs import Job, JobStatus
@@ -39,6 +41,7 @@ async def over(service: Service, job_id: str) -> Job:
     return job
 
 
+@pytest.mark.slow
 async def test_nodes_share_the_pieces_of_a_job_that_leaves_it_to_the_service(tmp_path: Path, cluster_url: str) -> None:
     executors = (
         SplitExecutor(hold=lambda task: task.op == "piece"),
@@ -58,6 +61,7 @@ async def test_nodes_share_the_pieces_of_a_job_that_leaves_it_to_the_service(tmp
     assert {each.device for each in done.attempts if each.task} == {"software@one", "software@two"}
 
 
+@pytest.mark.slow
 async def test_a_job_is_cancelled_on_all_nodes_together(tmp_path: Path, cluster_url: str) -> None:
     executors = (
         SplitExecutor(hold=lambda task: task.op == "piece"),
@@ -76,6 +80,7 @@ async def test_a_job_is_cancelled_on_all_nodes_together(tmp_path: Path, cluster_
     assert took < 2
 
 
+@pytest.mark.slow
 async def test_a_piece_that_fails_stops_those_of_other_nodes(tmp_path: Path, cluster_url: str) -> None:
     executors = tuple(
         SplitExecutor(

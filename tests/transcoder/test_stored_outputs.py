@@ -27,6 +27,7 @@ async def held(database: Database, tenant: str) -> int:
         return (await output_bytes(connection, [tenant])).get(tenant, 0)
 
 
+@pytest.mark.slow
 async def test_a_tenant_whose_outputs_are_full_gets_no_new_jobs_until_it_deletes_some(tmp_path: Path) -> None:
     async with running_service(tmp_path, max_stored_output_bytes=2 * len(CONTENT)) as service:
         first, _ = await made(service), await made(service)
@@ -38,6 +39,7 @@ async def test_a_tenant_whose_outputs_are_full_gets_no_new_jobs_until_it_deletes
         await made(service)
 
 
+@pytest.mark.slow
 async def test_what_outputs_hold_follows_the_jobs(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         first, _ = await made(service), await made(service)

@@ -80,6 +80,7 @@ async def test_a_job_that_may_fall_back_goes_on_in_software(tmp_path: Path, node
     assert (job.status, job.attempts[-1].device) == (JobStatus.COMPLETED, "software")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", HARDWARE)
 async def test_a_job_waits_for_a_gpu_that_is_measured(tmp_path: Path, node: str, device: dict[str, Any]) -> None:
     machine = Machine(works=True)
@@ -90,6 +91,7 @@ async def test_a_job_waits_for_a_gpu_that_is_measured(tmp_path: Path, node: str,
     assert (job.status, job.attempts[-1].device) == (JobStatus.COMPLETED, "node-renderD128")
 
 
+@pytest.mark.slow
 async def test_a_gpu_that_is_gone_at_the_next_start_takes_its_jobs_along(tmp_path: Path, node: str) -> None:
     async with Service(settings_for(tmp_path, devices=(node,)), supervisor=Machine()) as service:
         job = await submitted(service, policy="hardware")

@@ -109,6 +109,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncGenerator[Streams, None
             await task
 
 
+@pytest.mark.slow
 async def test_datagrams_become_live_hls_that_stop_finishes(tmp_path: Path) -> None:
     need_ffmpeg()
     url = f"udp://127.0.0.1:{free_port()}"
@@ -143,6 +144,7 @@ async def test_datagrams_become_live_hls_that_stop_finishes(tmp_path: Path) -> N
     assert not (tmp_path / "data" / "outputs" / job_id).exists()
 
 
+@pytest.mark.slow
 async def test_a_camera_is_remuxed_and_recorded_and_its_password_told_to_nobody(tmp_path: Path) -> None:
     with rtsp_camera() as url:
         async with serving(tmp_path) as streams:
@@ -207,6 +209,7 @@ async def test_a_restart_of_the_service_resumes_its_streams(tmp_path: Path) -> N
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
+@pytest.mark.slow
 async def test_a_server_of_http_is_read_and_its_absence_reported(tmp_path: Path) -> None:
     need_ffmpeg()
     port = free_port()
@@ -224,6 +227,7 @@ async def test_a_server_of_http_is_read_and_its_absence_reported(tmp_path: Path)
         assert "index.m3u8" in files(cancelled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "code"),
     [
@@ -240,6 +244,7 @@ async def test_what_is_not_allowed_fails_with_its_code(tmp_path: Path, source: d
         assert len(job["attempts"]) == 1
 
 
+@pytest.mark.slow
 async def test_a_stream_waits_for_its_time_and_ends_at_it(tmp_path: Path) -> None:
     need_ffmpeg()
     url = f"udp://127.0.0.1:{free_port()}"

@@ -180,6 +180,7 @@ async def test_child_that_talks_nonsense_is_crashed(supervisor: Supervisor, text
         await supervisor.execute(task("talk_nonsense", text=text))
 
 
+@pytest.mark.slow
 async def test_nesting_that_exhausts_the_parser_is_crashed(supervisor: Supervisor) -> None:
     with pytest.raises(Crashed, match="unreadable"):
         await supervisor.execute(task("talk_nonsense", text="[" * 200_000))

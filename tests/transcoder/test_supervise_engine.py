@@ -116,6 +116,7 @@ async def test_output_beyond_its_limit_is_limit_output(supervisor: Supervisor, c
     assert caught.value.code == "limit_output"
 
 
+@pytest.mark.slow
 async def test_transcode_is_cancelled_within_a_second(supervisor: Supervisor, tmp_path: Path, folder: Path) -> None:
     path = make_video(tmp_path / "long.mkv", size=(640, 360), seconds=20, options={"preset": "ultrafast"})
     listener, cancel = Listener(), asyncio.Event()

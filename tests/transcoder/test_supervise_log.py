@@ -43,6 +43,7 @@ async def test_second_attempt_continues_the_log(supervisor: Supervisor, tmp_path
     assert len((tmp_path / "log").read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 async def test_log_flood_is_bounded_and_the_work_goes_on(supervisor: Supervisor, tmp_path: Path) -> None:
     listener = Listener()
 
@@ -88,6 +89,7 @@ async def test_log_that_cannot_be_written_does_not_stop_the_work(supervisor: Sup
     assert sorted(listener.log) == ["line 0", "line 1", "the log can't be written: No such file or directory"]
 
 
+@pytest.mark.slow
 async def test_progress_flood_is_thinned(supervisor: Supervisor) -> None:
     listener = Listener()
 
@@ -106,6 +108,7 @@ async def test_warning_flood_is_bounded(supervisor: Supervisor) -> None:
     assert len(listener.of_kind("warning")) == 1000
 
 
+@pytest.mark.slow
 async def test_endless_line_does_not_grow_memory(supervisor: Supervisor) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

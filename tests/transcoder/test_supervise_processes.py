@@ -139,6 +139,7 @@ async def test_service_that_is_killed_leaves_no_process(do: str) -> None:
         assert all([await gone(pid) for pid in pids])
 
 
+@pytest.mark.slow
 async def test_interrupt_from_the_terminal_reaches_only_the_service() -> None:
     async with service("wait_for_interrupt") as process:
         _, told = await said(process)
@@ -152,6 +153,7 @@ async def test_interrupt_from_the_terminal_reaches_only_the_service() -> None:
         assert await process.wait() == 0
 
 
+@pytest.mark.slow
 async def test_fifty_children_leak_no_descriptor() -> None:
     async with running_supervisor() as supervisor:
         await supervisor.execute(task("echo"))
@@ -180,6 +182,7 @@ async def test_started_and_closed_supervisors_leak_no_descriptor() -> None:
     assert descriptors() == before
 
 
+@pytest.mark.slow
 async def test_uvloop_serves_as_well() -> None:
     """Its pipes and sockets have other rules about who closes what."""
 

@@ -75,6 +75,7 @@ def test_end_without_result_is_explained(
     assert (type(error), error.facts) == (kind, facts)
 
 
+@pytest.mark.slow
 def test_fork_server_imports_no_web_framework_and_no_database() -> None:
     script = (
         "import sys, transcoder.children.forkserver, transcoder.children.operations\n"

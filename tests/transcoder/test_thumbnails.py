@@ -86,6 +86,7 @@ def test_sound_has_its_cover_and_else_nothing(server: LiveServer, tmp_path: Path
         assert (answer.status_code, answer.json()["code"]) == (404, "thumbnail_not_found")
 
 
+@pytest.mark.slow
 async def test_job_that_has_not_completed_has_none(api: Api) -> None:
     api.executor.gate.clear()
     job = await api.submit()

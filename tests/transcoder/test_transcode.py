@@ -30,11 +30,13 @@ async def test_file_comes_out_under_the_name_that_went_in(api: Api) -> None:
     assert response.headers["etag"] == f'"{job["outputs"][0]["files"][0]["sha256"]}"'
 
 
+@pytest.mark.slow
 async def test_input_is_not_kept_once_the_result_is_there(api: Api) -> None:
     await api.http.put(PATH, content=b"media")
     assert api.stored() == []
 
 
+@pytest.mark.slow
 async def test_failure_is_the_jobs_own(api: Api) -> None:
     api.executor.error = Truncated("half of it is missing")
     response = await api.http.put(PATH, content=b"media")
@@ -44,6 +46,7 @@ async def test_failure_is_the_jobs_own(api: Api) -> None:
     assert len(api.stored()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefer", ["respond-async", "wait=0, respond-async", "respond-async;foo, wait=1"])
 async def test_client_that_does_not_wait_is_sent_to_the_job(api: Api, prefer: str) -> None:
     api.executor.gate.clear()
@@ -56,11 +59,13 @@ async def test_client_that_does_not_wait_is_sent_to_the_job(api: Api, prefer: st
     assert (await api.ended(str(job["id"])))["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_result_that_comes_in_time_is_sent_also_to_the_impatient(api: Api) -> None:
     response = await api.http.put(PATH, content=b"media", headers={"Prefer": "respond-async, wait=60"})
     assert (response.status_code, response.content) == (200, BODY)
 
 
+@pytest.mark.slow
 async def test_client_that_leaves_takes_its_job_along(api: Api) -> None:
     api.executor.gate.clear()
     _, writer = await api.connect()
@@ -74,6 +79,7 @@ async def test_client_that_leaves_takes_its_job_along(api: Api) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_client_that_leaves_half_way_leaves_nothing(api: Api) -> None:
     _, writer = await api.connect()
     writer.write(f"PUT {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\nme".encode())
@@ -85,6 +91,7 @@ async def test_client_that_leaves_half_way_leaves_nothing(api: Api) -> None:
     assert (await api.http.get("/v1/jobs")).json()["items"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("query", "code"), [
     ("", "invalid_request"), ("?preset=none", "unknown_preset"), ("?preset=web-mp4&queue=Ü", "invalid_request"),
     ("?preset=web-mp4&queue=nowhere", "unknown_queue"),
@@ -105,6 +112,7 @@ async def test_several_files_are_left_with_the_job(tmp_path: Path) -> None:
         assert (response.status_code, response.headers["location"]) == (303, f"/v1/jobs/{(await only_job(api))['id']}")
 
 
+@pytest.mark.slow
 async def test_key_that_may_not_read_gets_no_result(tmp_path: Path) -> None:
     async with keyed_api(tmp_path / "data") as (api, _):
         token = await make_key(store_of(api), "default", Scope.SUBMIT)

@@ -28,6 +28,7 @@ async def test_server_tells_what_it_can_do(shared_api: Api) -> None:
         assert int(response.headers["tus-max-size"]) > 0
 
 
+@pytest.mark.slow
 async def test_pieces_make_an_upload_like_any_other(shared_api: Api) -> None:
     place = await begin(shared_api, details=f"filename {encoded('führung 🎬.mov')},empty,type {encoded('video/mp4')}")
     at = 0

@@ -26,6 +26,7 @@ async def half_sent(api: Api, place: str, length: int, content: bytes, safe: int
     return writer
 
 
+@pytest.mark.slow
 async def test_broken_connection_keeps_what_came_and_a_second_writer_is_refused(api: Api) -> None:
     content = CONTENT * 300
     place = await begin(api, len(content))
@@ -42,6 +43,7 @@ async def test_broken_connection_keeps_what_came_and_a_second_writer_is_refused(
     await whole(api, place, content)
 
 
+@pytest.mark.slow
 async def test_slow_piece_is_ended_and_kept(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data", upload_idle_seconds=0.3) as api:
         place = await begin(api)
@@ -54,6 +56,7 @@ async def test_slow_piece_is_ended_and_kept(tmp_path: Path) -> None:
         assert await offset_of(api, place) == 700
 
 
+@pytest.mark.slow
 async def test_next_service_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data") as api:
         place = await begin(api)
@@ -69,6 +72,7 @@ async def test_next_service_goes_on_where_the_last_one_was(tmp_path: Path) -> No
         await whole(api, place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["keep_upload", "complete"])
 async def test_service_that_dies_while_finishing_is_finished_by_the_next(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
@@ -86,6 +90,7 @@ async def test_service_that_dies_while_finishing_is_finished_by_the_next(
         await whole(api, place)
 
 
+@pytest.mark.slow
 async def test_full_disk_is_told_and_what_was_safe_stays(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -104,6 +109,7 @@ async def test_full_disk_is_told_and_what_was_safe_stays(api: Api, monkeypatch: 
     await whole(api, place)
 
 
+@pytest.mark.slow
 async def test_file_that_is_gone_ends_the_upload(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data") as api:
         place = await begin(api)
@@ -113,6 +119,7 @@ async def test_file_that_is_gone_ends_the_upload(tmp_path: Path) -> None:
         assert (await api.http.head(place, headers=V)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_abandoned_upload_expires(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data", resumable_ttl_seconds=0.2) as api:
         place = await begin(api)
@@ -122,6 +129,7 @@ async def test_abandoned_upload_expires(tmp_path: Path) -> None:
         problem(await send(api, place, 0, b"a"), 404, "upload_not_found")
 
 
+@pytest.mark.slow
 async def test_uploads_that_are_not_whole_are_limited_in_number_and_size(tmp_path: Path) -> None:
     async with serving_api(tmp_path / "data", max_open_uploads=2, max_stored_bytes=1000) as api:
         await begin(api, 600)

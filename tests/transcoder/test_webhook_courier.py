@@ -124,6 +124,7 @@ async def test_webhook_is_given_up_after_the_last_pause(tmp_path: Path) -> None:
         assert (delivery.state, len(delivery.tries), delivery.next_try_at) == ("failed", len(PAUSES) + 1, None)
 
 
+@pytest.mark.slow
 async def test_redirect_is_not_followed(tmp_path: Path) -> None:
     async with serving(OK) as inside, posting(tmp_path) as post:
         redirect = says(f"HTTP/1.1 302 Found\nLocation: {inside.url()}\nContent-Length: 0\nConnection: close")
@@ -215,6 +216,7 @@ async def test_closed_port_is_tried_again(tmp_path: Path) -> None:
         assert (await post.log())[0].tries[0].error == "connection"
 
 
+@pytest.mark.slow
 async def test_tenants_and_hosts_take_turns(tmp_path: Path) -> None:
     gate = asyncio.Event()
 

@@ -105,6 +105,7 @@ async def settled(service: Service, job_id: str, state: str, tries: int | None =
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_end_of_a_job_is_told_with_a_signature_that_the_library_verifies(tmp_path: Path) -> None:
     async with receiving() as receiver, running_service(tmp_path, **LOOPBACK) as service:
         job = await submit(service, receiver.url("/a?key=1"), metadata={"title": "ü"})
@@ -133,6 +134,7 @@ async def test_secret_of_the_settings_signs_for_every_tenant(tmp_path: Path) -> 
         assert Webhook(secret).verify(got.body, got.headers)["type"] == "job.completed"
 
 
+@pytest.mark.slow
 async def test_each_tenant_has_a_secret_of_its_own_that_stays(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         first = await asyncio.gather(*(service.courier.secret("a") for _ in range(5)))
@@ -142,6 +144,7 @@ async def test_each_tenant_has_a_secret_of_its_own_that_stays(tmp_path: Path) ->
         assert await service.courier.secret("a") == first[0]
 
 
+@pytest.mark.slow
 async def test_every_event_is_told_that_was_asked_for(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[BadInput("no media", stage="open")])
     async with receiving() as receiver, running_service(tmp_path, executor, **LOOPBACK) as service:
@@ -155,6 +158,7 @@ async def test_every_event_is_told_that_was_asked_for(tmp_path: Path) -> None:
         assert len({each.id for each in told}) == 4
 
 
+@pytest.mark.slow
 async def test_cancelling_tells_whether_the_job_waited_or_ran(tmp_path: Path) -> None:
     executor = StubExecutor(gate=asyncio.Event())
     async with receiving() as receiver, running_service(tmp_path, executor, slots=1, **LOOPBACK) as service:
@@ -175,6 +179,7 @@ async def test_job_without_a_webhook_tells_nobody(tmp_path: Path) -> None:
         assert await service.deliveries.of_job(job.id, "default") == ()
 
 
+@pytest.mark.slow
 async def test_attempt_that_is_tried_again_is_no_second_start(tmp_path: Path) -> None:
     executor = StubExecutor(failures=[BadInput("once", stage="open")])
     executor.failures[0].retryable = True  # type: ignore[misc]
@@ -186,6 +191,7 @@ async def test_attempt_that_is_tried_again_is_no_second_start(tmp_path: Path) ->
         assert sorted(each.event for each in told) == ["job.completed", "job.started"]
 
 
+@pytest.mark.slow
 async def test_what_was_pending_is_delivered_by_the_next_service(tmp_path: Path) -> None:
     async with receiving(b"HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", OK) as receiver:
         async with running_service(tmp_path, webhook_retry_seconds=(0.2,), **LOOPBACK) as service:
@@ -197,6 +203,7 @@ async def test_what_was_pending_is_delivered_by_the_next_service(tmp_path: Path)
         assert (first.id, first.body) == (second.id, second.body)
 
 
+@pytest.mark.slow
 async def test_slow_receiver_delays_neither_jobs_nor_other_receivers(tmp_path: Path) -> None:
     async with receiving() as slow, receiving() as quick, running_service(tmp_path, **LOOPBACK) as service:
         slow.gate.clear()
@@ -234,6 +241,7 @@ async def test_job_with_a_webhook_that_leads_inside_is_refused(tmp_path: Path) -
         assert (await ended(service, job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_name_that_leads_inside_is_never_connected_to(tmp_path: Path) -> None:
     async with receiving() as receiver, running_service(tmp_path) as service:
         job = await submit(service, f"http://localhost:{receiver.port}/")
@@ -243,6 +251,7 @@ async def test_name_that_leads_inside_is_never_connected_to(tmp_path: Path) -> N
         assert (await service.get(job.id)).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_deliveries_survive_the_job_and_stay_with_their_tenant(tmp_path: Path) -> None:
     async with receiving() as receiver, running_service(tmp_path, **LOOPBACK) as service:
         receiver.gate.clear()
@@ -271,6 +280,7 @@ def test_secret_that_receivers_could_not_use_is_refused(secret: str) -> None:
         Settings(webhook_secret=secret)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_while_a_secret_is_changed_both_verify_and_then_only_the_new_one(tmp_path: Path) -> None:
     async with receiving() as receiver, running_service(tmp_path, **LOOPBACK) as service:
         old = await service.courier.secret("default")

@@ -9,6 +9,8 @@ import re
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 from tests.transcoder.fixtures_api import Api, api
 from transcoder.web import ASSETS
 
@@ -57,6 +59,7 @@ async def test_file_is_sent_whole_zipped_or_not_at_all(api: Api) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.slow
 async def test_other_files_of_the_package_are_not_served(api: Api) -> None:
     for path in ("/assets/__init__.py", "/assets/vendor/vendor.json", "/assets/../app.py", "/assets/index.html"):
         assert (await api.http.get(path)).status_code == 404

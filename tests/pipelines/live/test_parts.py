@@ -90,6 +90,7 @@ def test_another_connection_goes_on_after_the_newest_piece() -> None:
     assert 3000 + shift >= 500_000
 
 
+@pytest.mark.slow
 @given(st.integers(10, 60), st.integers(5, 40), st.integers(0, 60))
 def test_segments_hold_each_piece_once_and_follow_each_other(seconds: int, gop: int, late: int) -> None:
     """Whatever the keyframes' distance, and however far the sound comes behind the picture."""

@@ -27,6 +27,7 @@ def durations(playlist: str) -> list[float]:
     return [float(value) for value in re.findall(r"#EXTINF:([0-9.]+)", playlist)]
 
 
+@pytest.mark.slow
 def test_live_hls_has_aligned_segments_that_start_with_keyframes(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with running(job_of(HLS), out, Feed([clip(tmp_path, seconds=4)])) as run:

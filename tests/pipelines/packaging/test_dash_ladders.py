@@ -49,6 +49,7 @@ def manifest(folder: Path) -> ET.Element:
     return ET.parse(folder / "manifest.mpd").getroot()
 
 
+@pytest.mark.slow
 def test_sets_are_by_kind_codec_and_language(folder: Path) -> None:
     found = []
     for each in manifest(folder).iter(f"{MPD}AdaptationSet"):
@@ -147,6 +148,7 @@ def probed(path: Path, track: str) -> tuple[int, float]:
     return int(stream["nb_read_packets"]), float(stream["start_time"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["av1", "vp9"])
 def test_av1_and_vp9_are_cut_on_the_grid_too(tmp_path: Path, codec: str) -> None:
     path = make_video(tmp_path / "in.mp4", size=(128, 72), rate=Fraction(30_000, 1001), seconds=6, audio=())

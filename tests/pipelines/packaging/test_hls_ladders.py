@@ -45,6 +45,7 @@ def ladder(request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytes
     return check_multivariant(folder / "output" / "index.m3u8")
 
 
+@pytest.mark.slow
 def test_variants_say_what_they_are(ladder: Multivariant) -> None:
     facts = [facts for facts, _ in ladder.variants]
     assert [each["RESOLUTION"] for each in facts] == ["320x180", "160x90"]
@@ -120,6 +121,7 @@ RATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 def test_cuts_are_the_first_pictures_of_each_cell_at_any_rate(tmp_path: Path, rate: str, codec: str) -> None:
@@ -147,6 +149,7 @@ def test_flash_and_click_stay_together(tmp_path: Path, kind: str) -> None:
     assert all(abs(float(flash) - click) <= float(AAC_FRAME) for flash, click in zip(flashes, clicks, strict=True))
 
 
+@pytest.mark.slow
 def test_sound_alone_is_a_variant_of_its_own(source: Path, tmp_path: Path) -> None:
     make_ladder(source, tmp_path, {"type": "hls", "video": None, "subtitles": None})
     ladder = check_multivariant(tmp_path / "output" / "index.m3u8")
@@ -165,6 +168,7 @@ def test_a_clip_begins_at_zero(source: Path, tmp_path: Path) -> None:
     assert media.seconds == Fraction(7, 2)
 
 
+@pytest.mark.slow
 def test_a_copied_rung_keeps_its_packets_and_the_others_stay_in_step(tmp_path: Path) -> None:
     path = make_video(tmp_path / "in.mp4", size=(320, 180), seconds=6, gop=50, b_frames=2, bit_rate=300_000)
     rungs = [rung(180, codec="h264", rate_control={"mode": "crf", "crf": 23}), rung(90)]
@@ -190,6 +194,7 @@ def test_pictures_without_sound_and_sound_without_pictures_are_ladders(tmp_path:
     assert [facts["CODECS"] for facts, _ in ladder.variants] == ["mp4a.40.2"]
 
 
+@pytest.mark.slow
 def test_a_track_that_begins_later_stays_later(tmp_path: Path) -> None:
     late = Tone(start=Fraction(3, 2))
     path = make_video(tmp_path / "in.mkv", size=(128, 72), seconds=4, audio=(late,))

@@ -112,6 +112,7 @@ def test_decimals_are_short_and_exact(number: Fraction, places: int, text: str) 
     assert decimal(number, places) == text
 
 
+@pytest.mark.slow
 @given(st.lists(st.fractions(min_value=0, max_value=60), min_size=1))
 def test_no_segment_rounds_above_the_target(durations: list[Fraction]) -> None:
     target = target_seconds(durations)

@@ -42,6 +42,7 @@ def cut(units: list[Unit], end: Fraction, grid: Fraction, folder: Path) -> list[
 STEPS = st.lists(st.tuples(st.fractions(Fraction(1, 100), 3), st.booleans()), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(STEPS, st.sampled_from([Fraction(1), Fraction(2), Fraction(4)]))
 def test_segments_are_seamless_and_begin_with_the_first_cut_of_their_cell(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Fraction, bool]], grid: Fraction
@@ -110,6 +111,7 @@ def test_boxes_that_do_not_fit_are_refused(data: bytes) -> None:
 SIZED = st.lists(st.tuples(st.fractions(Fraction(1, 10), 6), st.integers(1, 10**7)), min_size=1, max_size=20)
 
 
+@pytest.mark.slow
 @given(SIZED)
 def test_the_peak_is_never_below_the_average(segments: list[tuple[Fraction, int]]) -> None:
     assert bandwidth.peak(segments, 4) >= bandwidth.average(segments) > 0
