@@ -24,6 +24,7 @@ def upload(server: LiveServer, file: Path) -> str:
     return str(server.curl("-T", file, f"/v1/uploads/{file.name}").json()["id"])
 
 
+@pytest.mark.slow
 def test_upload_job_events_download(server: LiveServer, clip: Path, tmp_path: Path) -> None:
     stored = server.curl("-T", clip, "/v1/uploads/").json()
     assert stored["size"] == clip.stat().st_size

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
-from pipelines.errors import NoFrames
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
 from pipelines.probe import probe
@@ -138,12 +137,6 @@ def test_an_animation_keeps_its_frames_and_their_times(
     assert len(video.frames) == 10
     gaps = (b - a for a, b in zip(video.times, video.times[1:], strict=False))
     assert all(abs(gap - Fraction(1, 10)) < Fraction(1, 100) for gap in gaps)
-
-
-def test_an_animated_webp_is_refused_as_long_as_ffmpeg_does_not_decode_it(tmp_path: Path) -> None:
-    path = make_video(tmp_path / "anim.webp", size=(96, 64), seconds=1, rate=10, codec="libwebp_anim", audio=())
-    with pytest.raises(NoFrames):
-        made(path, tmp_path / "out", "mp4")
 
 
 def test_a_transparent_still_is_black(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def luma_of(frame: VideoFrame) -> Array:
     return 16 + 219 * (rgb @ np.array([0.2126, 0.7152, 0.0722]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pixel_format", "origin", "extension"), SOURCES)
 def test_every_pixel_format_is_delivered_as_players_take_it(
     tmp_path: Path, pixel_format: str, origin: str, extension: str

@@ -133,6 +133,7 @@ def test_quality_follows_crf(clip: Path, tmp_path: Path) -> None:
     assert values[0][1] > values[1][1] > values[2][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["h264", "hevc", "av1", "vp9"])
 @pytest.mark.parametrize("mode", ["vbr", "cbr"])
 def test_bitrates_are_met(tmp_path: Path, codec: str, mode: str) -> None:

@@ -59,6 +59,7 @@ async def claimed(database: Database, *free: FreeSlots, now: datetime | None = N
         return await claim(connection, free, now or utc_now())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 async def test_higher_priority_starts_first_then_the_older(database: Database, seed: int) -> None:
     random = Random(seed)
@@ -70,6 +71,7 @@ async def test_higher_priority_starts_first_then_the_older(database: Database, s
     assert started == [ids[n] for n in sorted(range(len(jobs)), key=lambda n: (-jobs[n][0], n))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_device_gets_more_than_is_free_nor_what_it_can_not_do(database: Database, seed: int) -> None:
     random = Random(seed)

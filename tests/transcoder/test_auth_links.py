@@ -65,6 +65,7 @@ async def test_link_needs_no_key_and_serves_ranges(linked: Linked) -> None:
     assert saved.headers["content-disposition"].startswith("attachment")
 
 
+@pytest.mark.slow
 @module_loop
 async def test_link_may_be_embedded_elsewhere_and_a_plain_address_not(linked: Linked) -> None:
     by_link = await linked.api.http.get(linked.url)

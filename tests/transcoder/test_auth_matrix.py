@@ -163,6 +163,7 @@ async def test_no_key_is_a_401(stage: Stage, method: str, path: str) -> None:
     assert response.headers["www-authenticate"] == 'Bearer realm="transcoder"'
 
 
+@pytest.mark.slow
 @private
 async def test_key_that_is_not_valid_is_a_401(stage: Stage, method: str, path: str) -> None:
     for kind in INVALID:
@@ -236,6 +237,7 @@ async def test_what_is_public_is_read_by_everyone(stage: Stage, method: str, pat
     assert response.status_code in (200, 307)
 
 
+@pytest.mark.slow
 async def test_what_is_public_is_listed_here_and_nothing_of_it_changes_anything(stage: Stage) -> None:
     for path in PUBLIC:
         for method in ("POST", "PUT", "PATCH", "DELETE"):

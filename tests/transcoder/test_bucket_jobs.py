@@ -181,6 +181,7 @@ async def test_an_upload_that_the_store_has_not_got_whole_is_found_out(tmp_path:
             assert done.error.code in ("storage_damaged", "storage_unavailable")
 
 
+@pytest.mark.slow
 async def test_an_empty_upload_goes_through_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, **bucket.settings()) as service:
         upload = await give_upload(service, b"")
@@ -228,6 +229,7 @@ async def test_strays_are_swept_and_what_counts_stays(tmp_path: Path, bucket: Bu
         assert await service.storage.depot.stored_uploads(later) == {upload.id, "just-now"}
 
 
+@pytest.mark.slow
 async def test_objects_of_others_below_the_prefix_do_not_stop_the_sweep(tmp_path: Path, bucket: Bucket) -> None:
     async with running_service(tmp_path, **bucket.settings()) as service:
         bucket.put("outputs/README", b"not ours")

@@ -301,6 +301,7 @@ async def test_retry_by_hand_tries_the_gpu_again(tmp_path: Path) -> None:
     assert (again.status, devices_of(again)) == (JobStatus.COMPLETED, ["pci-a", "pci-a", "software", "pci-a"])
 
 
+@pytest.mark.slow
 async def test_task_that_waits_for_a_device_that_drains_goes_elsewhere(tmp_path: Path) -> None:
     started = asyncio.Event()
 

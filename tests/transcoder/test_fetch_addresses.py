@@ -79,6 +79,7 @@ def test_an_ipv6_address_passes_only_in_the_allocated_space(v6: IPv6Address) -> 
         assert v6 in ip_network("2000::/3") or v6 in ip_network("64:ff9b::/96")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_text_is_a_target_or_refused(text: str) -> None:
     for url in (text, f"http://{text}", f"https://example.org/{text}"):

@@ -113,6 +113,7 @@ async def test_child_that_hangs_is_stalled_while_others_run(tmp_path: Path, soun
         await assert_unharmed(service, sound)
 
 
+@pytest.mark.slow
 async def test_child_that_hangs_is_ended_at_the_deadline_of_its_job(service: Service, sound: bytes) -> None:
     began = time.monotonic()
     job = await run(service, sound, metadata={"fault": "hang"}, timeout_seconds=1)

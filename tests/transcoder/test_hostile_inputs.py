@@ -52,6 +52,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_video(tmp_path_factory.mktemp("clip") / "a.mkv", size=(160, 120), seconds=3)
 
 
+@pytest.mark.slow
 def test_health_tells_what_confines_children(service: Target) -> None:
     """It was tried by a real child when the service started."""
     told = service.http.get("/healthz").json()["sandbox"]
@@ -63,6 +64,7 @@ def test_health_tells_what_confines_children(service: Target) -> None:
     assert "processes that read inputs are" in service.server.log()
 
 
+@pytest.mark.slow
 def test_playlists_open_nothing_and_are_bad_input(unharmed: Target, clip: Path) -> None:
     with canary() as listener:
         made = media.playlists(listener.getsockname()[1], clip)

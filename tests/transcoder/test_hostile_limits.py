@@ -81,6 +81,7 @@ CASES: dict[str, tuple[Callable[[Path], bytes], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_input_beyond_a_limit_fails_with_its_code_at_once(limited: Target, tmp_path: Path, name: str) -> None:
     make, code = CASES[name]
@@ -113,6 +114,7 @@ def test_download_beyond_its_limit_is_limit_size(limited: Target) -> None:
     limited.assert_unharmed()
 
 
+@pytest.mark.slow
 def test_upload_beyond_its_limit_is_refused_and_leaves_nothing(limited: Target) -> None:
     response = limited.http.put("/v1/uploads/a", content=bytes(5 << 20))
 

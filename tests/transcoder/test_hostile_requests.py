@@ -60,6 +60,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_request_is_refused_and_nothing_runs(quiet_api: Api, name: str) -> None:
     upload = (await quiet_api.upload())["id"]

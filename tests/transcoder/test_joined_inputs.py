@@ -40,6 +40,7 @@ def ended(server: LiveServer, spec: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_uploads_become_one_file(server: LiveServer, tmp_path: Path) -> None:
     uploads = [
         uploaded(server, tmp_path, "a.mp4", size=(96, 64)),
@@ -79,6 +80,7 @@ async def test_every_upload_of_a_waiting_job_is_kept(api: Api) -> None:
     assert (await api.http.delete(f"/v1/uploads/{second['id']}")).status_code == 204
 
 
+@pytest.mark.slow
 async def test_an_upload_that_is_not_there_is_refused_wherever_it_stands(api: Api) -> None:
     there = (await api.upload())["id"]
     inputs = [{"upload": there}, {"upload": "01" * 13}]

@@ -42,6 +42,7 @@ def test_the_schema_of_what_is_shown_is_that_of_a_job() -> None:
     assert {ref["$ref"].rpartition("/")[2] for ref in spec["oneOf"]} == {"FileJob", "StreamJob"}
 
 
+@pytest.mark.slow
 async def test_no_answer_has_the_key(api: Api) -> None:
     upload = (await api.upload())["id"]
     made = await api.http.post("/v1/jobs", json={"input": {"upload": upload}, "outputs": outputs()})

@@ -48,6 +48,7 @@ def job(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return found
 
 
+@pytest.mark.slow
 def test_each_output_lists_its_own_files_and_the_ladder_what_players_open_first(job: dict[str, Any]) -> None:
     ladder, file = job["outputs"]
     assert (ladder["name"], ladder["type"], ladder["files"][0]["path"]) == ("show", "cmaf", "show/index.m3u8")

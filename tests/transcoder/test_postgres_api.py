@@ -62,6 +62,7 @@ async def _events(api: Api, job_id: str) -> list[tuple[str, str | None]]:
     return found
 
 
+@pytest.mark.slow
 async def test_an_api_node_without_workers_asks_to_come_back_later(
     tmp_path: Path, cluster_url: str, api_node: Api
 ) -> None:
@@ -86,6 +87,7 @@ async def test_a_node_is_drained_and_an_unknown_one_is_not_found(api_node: Api) 
     problem(await api_node.http.patch("/v1/nodes/none", json={"draining": True}), 404, "node_not_found")
 
 
+@pytest.mark.slow
 async def test_a_service_alone_is_one_node_that_can_be_drained(api: Api) -> None:
     (node,) = (await api.http.get("/v1/nodes")).json()["items"]
     assert (node["state"], node["running"], node["devices"]) == ("online", 0, ["software"])

@@ -76,6 +76,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield Live(client, known)
 
 
+@pytest.mark.slow
 @SCHEMA.parametrize()
 @settings(
     max_examples=EXAMPLES,

@@ -290,6 +290,7 @@ async def test_start_removes_files_that_no_row_knows(tmp_path: Path) -> None:
         assert service.storage.depot.output_path(job.id, 1, "output.mp4").exists()
 
 
+@pytest.mark.slow
 async def test_uploads_are_swept_when_their_time_is_over(tmp_path: Path) -> None:
     async with running_service(tmp_path, slots=0, upload_ttl_seconds=0.5) as service:
         used, unused = await give_upload(service), await give_upload(service)

@@ -130,6 +130,7 @@ async def pour(writer: asyncio.StreamWriter, piece: bytes, pause: float, limit: 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "piece", "status"),
     [

@@ -226,6 +226,7 @@ ALLOWED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", JobStatus)
 @pytest.mark.parametrize("action", ALLOWED)
 async def test_what_a_job_s_state_does_not_allow_is_a_conflict(

@@ -57,6 +57,7 @@ async def submitted(service: Service, **device: Any) -> Job:
 HARDWARE = [{"policy": "hardware"}, {"policy": "hardware", "id": "node-renderD128"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [*HARDWARE, {"id": "node-renderD128", "fallback": False}])
 async def test_a_job_fails_when_its_gpu_turns_out_to_be_none(tmp_path: Path, node: str, device: dict[str, Any]) -> None:
     machine = Machine()

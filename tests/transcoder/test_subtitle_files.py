@@ -121,6 +121,7 @@ async def test_an_address_is_fetched_by_the_rules_of_inputs_and_no_further_than_
     assert 0 < told["total_seconds"] <= 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code"),
     [

@@ -115,6 +115,7 @@ async def test_child_that_works_on_the_disk_is_not_stalled(supervisor: Superviso
     assert path.stat().st_size == 14 << 20
 
 
+@pytest.mark.slow
 async def test_result_counts_though_the_child_does_not_exit(supervisor: Supervisor) -> None:
     listener = Listener()
 

@@ -87,6 +87,7 @@ async def test_task_given_as_the_fork_server_dies_is_done_by_the_next_one() -> N
         assert await supervisor.execute(task("echo")) == {"do": "echo"}
 
 
+@pytest.mark.slow
 async def test_cancel_needs_no_fork_server_that_answers() -> None:
     async with running_supervisor() as supervisor:
         cancel, listener = asyncio.Event(), Listener()

@@ -54,6 +54,7 @@ def fetch(server: LiveServer, job: str, target: Path) -> str:
     return server.curl("-o", target, "-w", "%{http_code} %{content_type}", f"/v1/jobs/{job}/thumbnail.jpg").out
 
 
+@pytest.mark.slow
 def test_thumbnail_shows_the_film_and_not_its_black_beginning(server: LiveServer, grey: Path, tmp_path: Path) -> None:
     job, _ = run(server, grey, {"type": "mp4", "name": "small", "video": {"speed": "ultrafast"}})
     assert fetch(server, job, tmp_path / "t.jpg") == "200 image/jpeg"
@@ -74,6 +75,7 @@ def test_ladder_shows_one_of_its_segments(server: LiveServer, grey: Path, tmp_pa
     assert picture(tmp_path / "t.jpg").mean() == pytest.approx(121, abs=5)
 
 
+@pytest.mark.slow
 def test_sound_has_its_cover_and_else_nothing(server: LiveServer, tmp_path: Path) -> None:
     covered = make_audio(tmp_path / "a.mp3", seconds=1, cover=True)
     job, _ = run(server, covered, {"type": "audio", "format": "mp3", "audio": {"codec": "mp3"}})

@@ -48,6 +48,7 @@ def test_everything_that_the_page_refers_to_is_served() -> None:
                 assert "/".join(part for part in parts if part != ".") in ASSETS, (path, target)
 
 
+@pytest.mark.slow
 async def test_file_is_sent_whole_zipped_or_not_at_all(api: Api) -> None:
     plain = await api.http.get("/assets/main.js", headers={"Accept-Encoding": "identity"})
     assert plain.content == (WEB / "main.js").read_bytes()

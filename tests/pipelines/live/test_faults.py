@@ -75,6 +75,7 @@ def test_a_server_that_stops_reading_loses_its_own_pictures_alone(
     assert took < 15
 
 
+@pytest.mark.slow
 def test_a_source_that_restarts_its_clock_goes_on_without_a_gap(tmp_path: Path) -> None:
     out = tmp_path / "out"
     one = clip(tmp_path, seconds=1.5)
@@ -121,6 +122,7 @@ def test_a_server_that_comes_back_with_another_codec_is_decoded_on(tmp_path: Pat
     assert is_rising(shown)
 
 
+@pytest.mark.slow
 def test_repeated_decode_times_rise_in_what_is_copied(tmp_path: Path) -> None:
     out = tmp_path / "out"
     source = with_repeated_times(clip(tmp_path, seconds=2), every=10)

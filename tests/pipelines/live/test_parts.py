@@ -108,6 +108,7 @@ def test_segments_hold_each_piece_once_and_follow_each_other(seconds: int, gop: 
         assert first.time == after.start
 
 
+@pytest.mark.slow
 @given(st.integers(0, 150))
 def test_sound_that_comes_before_the_first_picture_is_kept_from_its_time_on(early: int) -> None:
     """Copied sound is there before the picture is encoded, by what the encoder holds; for 3 seconds at most."""

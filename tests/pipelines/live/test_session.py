@@ -100,6 +100,7 @@ def test_sound_goes_on_as_silence_where_a_source_comes_back_without_any(tmp_path
     assert abs(heard[-1][0] - seen[-1][0]) < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "why"),
     [
@@ -172,6 +173,7 @@ def test_a_slate_is_shown_while_the_source_is_away(tmp_path: Path) -> None:
     assert max(after - before for before, after in pairwise(times)) < 1
 
 
+@pytest.mark.slow
 def test_one_output_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     out = tmp_path / "out"
     hls = {"type": "hls", "segment_seconds": 1, "window_seconds": 5, "video": "copy", "audio": "copy"}

@@ -64,6 +64,7 @@ def test_sets_are_by_kind_codec_and_language(folder: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_titles_come_back_as_they_were(folder: Path) -> None:
     labels = [label.text for label in manifest(folder).iter(f"{MPD}Label")]
     assert labels == [TITLE, "fr", "de"]
