@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,10 @@ def finish(
         env=os.environ | (env or {}),
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+JOB_SECONDS = 120
+"""That a job may take on a busy machine."""
 
 
 @dataclass
@@ -114,6 +119,16 @@ class LiveServer:
         """curl with `/…` standing for a path of this server."""
         full = [f"{self.address}{word}" if str(word).startswith("/v1/") else str(word) for word in words]
         return finish(["curl", "-sS", "--fail-with-body", "--max-time", "100", *full]).succeeded()
+
+    def ended(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Submits a job, and gives it as it is at its end."""
+        found: dict[str, Any] = json.loads(self.curl("--json", json.dumps(spec), "/v1/jobs").out)
+        until = time.monotonic() + JOB_SECONDS
+        while found["status"] in ("queued", "running"):
+            assert time.monotonic() < until, "the job does not end"
+            time.sleep(0.1)
+            found = json.loads(self.curl(f"/v1/jobs/{found['id']}").out)
+        return found
 
     def jobs(self, *words: str | Path) -> Done:
         """`transcoder jobs …` with this server."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests.media import Subtitles, Tone, make_video
 FILES = {"hls": "hls.js/dist/hls.min.js", "dash": "dashjs/dist/modern/umd/dash.all.min.js"}
 REQUIRED = os.environ.get("REQUIRE_PLAYERS") == "1"
 """Turns a skip into a failure."""
-JOB_SECONDS = 120
 KEY = bytes(range(16))
 
 
@@ -88,14 +86,9 @@ def ladder(server: LiveServer, upload: str) -> MakeLadder:
     """Runs a job of one output; gives the address of its folder."""
 
     def made(output: dict[str, Any]) -> str:
-        spec = json.dumps({"input": {"upload": upload}, "outputs": [output]})
-        job = json.loads(server.curl("--json", spec, "/v1/jobs").out)["id"]
-        until = time.monotonic() + JOB_SECONDS
-        while (found := json.loads(server.curl(f"/v1/jobs/{job}").out))["status"] in ("queued", "running"):
-            assert time.monotonic() < until, "the job does not end"
-            time.sleep(0.1)
+        found = server.ended({"input": {"upload": upload}, "outputs": [output]})
         assert found["status"] == "completed", found["error"]
-        return f"{server.address}/v1/jobs/{job}/outputs/output"
+        return f"{server.address}/v1/jobs/{found['id']}/outputs/output"
 
     return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,16 +29,6 @@ def uploaded(server: LiveServer, folder: Path, name: str, **about: Any) -> str:
     return found
 
 
-def ended(server: LiveServer, spec: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(server.curl("--json", json.dumps(spec), "/v1/jobs").out)
-    until = time.monotonic() + 60
-    while found["status"] in ("queued", "running"):
-        assert time.monotonic() < until, "the job does not end"
-        time.sleep(0.1)
-        found = json.loads(server.curl(f"/v1/jobs/{found['id']}").out)
-    return found
-
-
 @pytest.mark.slow
 def test_uploads_become_one_file(server: LiveServer, tmp_path: Path) -> None:
     uploads = [
@@ -50,7 +39,7 @@ def test_uploads_become_one_file(server: LiveServer, tmp_path: Path) -> None:
     spec = {"inputs": inputs, "outputs": [OUTPUT], "input_chapters": True}
     planned = json.loads(server.curl("--json", json.dumps(spec), "/v1/plan").out)
     assert [round(part["duration_seconds"], 1) for part in planned["parts"]] == [1.0, 0.5, 1.0]
-    job = ended(server, spec)
+    job = server.ended(spec)
     assert job["status"] == "completed", job["error"]
     target = tmp_path / "joined.mp4"
     server.curl("-o", target, f"/v1/jobs/{job['id']}/outputs/output.mp4")
@@ -61,7 +50,7 @@ def test_a_bad_input_is_named(server: LiveServer, tmp_path: Path) -> None:
     good = uploaded(server, tmp_path, "a.mp4", size=(96, 64))
     (tmp_path / "b.txt").write_text("no media " * 100)
     bad = json.loads(server.curl("-T", tmp_path / "b.txt", "/v1/uploads/").out)["id"]
-    job = ended(server, {"inputs": [{"upload": good}, {"upload": bad}], "outputs": [OUTPUT]})
+    job = server.ended({"inputs": [{"upload": good}, {"upload": bad}], "outputs": [OUTPUT]})
     assert job["status"] == "failed"
     assert (job["error"]["code"], job["error"]["message"][:8]) == ("bad_input", "input 2:")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,13 +36,7 @@ def job(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     upload = json.loads(server.curl("-T", clip, "/v1/uploads/").out)["id"]
     ladder = {"type": "cmaf", "name": "show", "segment_seconds": 1, "video": [{"height": 72, "speed": "ultrafast"}]}
     file = {"type": "mp4", "name": "file", "video": {"speed": "ultrafast"}}
-    spec = json.dumps({"input": {"upload": upload}, "outputs": [ladder, file]})
-    found: dict[str, Any] = json.loads(server.curl("--json", spec, "/v1/jobs").out)
-    until = time.monotonic() + 60
-    while found["status"] in ("queued", "running"):
-        assert time.monotonic() < until, "the job does not end"
-        time.sleep(0.1)
-        found = json.loads(server.curl(f"/v1/jobs/{found['id']}").out)
+    found = server.ended({"input": {"upload": upload}, "outputs": [ladder, file]})
     assert found["status"] == "completed", found["error"]
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -43,16 +42,6 @@ def asked(*texts: dict[str, Any], **source: Any) -> dict[str, Any]:
     return {"input": {**source, "subtitles": list(texts)}, "outputs": [output]}
 
 
-def done(server: LiveServer, spec: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(server.curl("--json", json.dumps(spec), "/v1/jobs").out)
-    until = time.monotonic() + 60
-    while found["status"] in ("queued", "running"):
-        assert time.monotonic() < until, "the job does not end"
-        time.sleep(0.1)
-        found = json.loads(server.curl(f"/v1/jobs/{found['id']}").out)
-    return found
-
-
 @pytest.mark.slow
 def test_an_upload_and_a_path_become_tracks(server: LiveServer, tmp_path: Path) -> None:
     (tmp_path / "a.srt").write_text(SRT, encoding="utf-16")
@@ -66,7 +55,7 @@ def test_an_upload_and_a_path_become_tracks(server: LiveServer, tmp_path: Path) 
     ]
     tracks = json.loads(server.curl("--json", json.dumps({"input": spec["input"]}), "/v1/probe").out)["subtitles"]
     assert [track["beside"]["charset"] for track in tracks] == ["utf-16-le", "cp1252"]
-    job = done(server, spec)
+    job = server.ended(spec)
     assert job["status"] == "completed", job["error"]
     server.curl("-o", tmp_path / "out.mp4", f"/v1/jobs/{job['id']}/outputs/output.mp4")
     for track in (0, 1):
@@ -77,7 +66,7 @@ def test_an_upload_and_a_path_become_tracks(server: LiveServer, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_broken_file_fails_the_job_by_name(server: LiveServer) -> None:
-    job = done(server, asked({"path": "film.de.srt"}, {"path": "prose.srt"}, path="in.mkv"))
+    job = server.ended(asked({"path": "film.de.srt"}, {"path": "prose.srt"}, path="in.mkv"))
     assert job["status"] == "failed"
     assert job["error"]["code"] == "bad_subtitles"
     assert job["error"]["facts"] == {"subtitles": 2, "file": "path:prose.srt"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,13 +37,7 @@ def grey(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(server: LiveServer, clip: Path, *outputs: dict[str, Any]) -> tuple[str, str]:
     """A completed job, and its upload."""
     upload = json.loads(server.curl("-T", clip, "/v1/uploads/").out)["id"]
-    body = json.dumps({"input": {"upload": upload}, "outputs": outputs})
-    found = json.loads(server.curl("--json", body, "/v1/jobs").out)
-    until = time.monotonic() + 60
-    while found["status"] in ("queued", "running"):
-        assert time.monotonic() < until, "the job does not end"
-        time.sleep(0.1)
-        found = json.loads(server.curl(f"/v1/jobs/{found['id']}").out)
+    found = server.ended({"input": {"upload": upload}, "outputs": outputs})
     assert found["status"] == "completed", found["error"]
     return found["id"], upload
 
