@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Literal
-
-import av
 
 _MP4_AUDIO = frozenset({"aac", "mp3", "mp2", "ac3", "eac3", "opus", "flac", "alac"})
 _PCM = frozenset(
@@ -115,22 +111,3 @@ CONTAINERS: dict[str, Container] = {
 LIVE_MKV = "mkv, live"
 """Matroska that is written as a stream is: its header is done with before its end."""
 CONTAINERS[LIVE_MKV] = replace(CONTAINERS["mkv"], pixel_shape=False)
-
-
-@cache
-def muxed_codecs(muxer: str) -> frozenset[str]:
-    """FFmpeg's names of the codecs that its muxer takes as they are, as this FFmpeg says.
-
-    Those that it takes only outside of the container's own list (AVI's codecs in Matroska) are not among them: PyAV
-    makes no such track.
-    """
-    with av.open(io.BytesIO(), "w", format=muxer) as container:
-        coders = container.supported_codecs
-    return frozenset(_codec_of(coder) for coder in coders)
-
-
-def _codec_of(coder: str) -> str:
-    try:
-        return av.Codec(coder, "r").canonical_name
-    except av.codec.codec.UnknownCodecError:
-        return av.Codec(coder, "w").canonical_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -233,3 +234,10 @@ class Plan(Facts):
     """In the order of preference; empty when everything is where it is best."""
     estimate: Estimate | None = None
     warnings: tuple[Warning, ...] = ()
+
+    def picture_steps(self) -> Iterator[Filter]:
+        """All filters of all its encoded pictures."""
+        for output in self.outputs:
+            for rendition in output.renditions:
+                if isinstance(rendition, VideoRendition):
+                    yield from rendition.filters

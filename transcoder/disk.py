@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.errors import Cancelled, DiskFull, LimitExceeded, OutputFailed, PipelineError, VerifyFailed
+from pipelines.errors import Cancelled, DiskFull, LimitExceeded, OutputFailed, PipelineError, VerifyFailed, cause
 
 Fsync = Callable[[int], None]
 """os.fsync, or a test's."""
@@ -104,7 +104,7 @@ def publishing() -> Iterator[None]:
 
 
 def _publish_error(error: OSError) -> PipelineError:
-    reason = error.strerror or str(error)
+    reason = cause(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"no room on the disk: {reason}", stage="publish")
     if error.errno == errno.EFBIG:

@@ -26,7 +26,7 @@ from pipelines.filters import BurnIn
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile, open_input
 from pipelines.planning.choice import main_video
-from pipelines.rendition import Plan, VideoRendition
+from pipelines.rendition import Plan
 from pipelines.source import SourceInfo
 from pipelines.tracks import Span
 from pipelines.warning_log import WarningLog
@@ -73,14 +73,7 @@ def write_captions(
     plan: Plan, source: SourceInfo, file: LocalFile, folder: Path, span: Span, limits: Limits, stack: ExitStack
 ) -> dict[int, Caption]:
     """By stream, for all that the plan draws; the files, of names of our own, are gone when `stack` is left."""
-    streams = {
-        step.stream: None
-        for output in plan.outputs
-        for rendition in output.renditions
-        if isinstance(rendition, VideoRendition)
-        for step in rendition.filters
-        if isinstance(step, BurnIn)
-    }
+    streams = {step.stream: None for step in plan.picture_steps() if isinstance(step, BurnIn)}
     if streams:
         check_fonts(folder, stack)
     return {stream: _caption(stream, source, file, folder, span, limits, stack) for stream in streams}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from pipelines.live.folder import write_whole
+from pipelines.live.lines import line_of, values_of
 
 SPARE_LINES = 512
 
@@ -35,13 +34,11 @@ class Segment:
         return self.end - self.start
 
     def line(self) -> str:
-        values: dict[str, Any] = {**asdict(self), "start": str(self.start), "end": str(self.end)}
-        return json.dumps(values, separators=(",", ":"))
+        return line_of(asdict(self))
 
     @classmethod
     def parse(cls, line: str) -> Segment:
-        values = json.loads(line)
-        return cls(**{**values, "start": Fraction(values["start"]), "end": Fraction(values["end"])})
+        return cls(**values_of(line))
 
 
 class Journal:

@@ -14,7 +14,7 @@ from pipelines.facts.pictures import orientation
 from pipelines.filters import Overlay
 from pipelines.limits import Limits
 from pipelines.opening.input import LocalFile
-from pipelines.rendition import Plan, VideoRendition
+from pipelines.rendition import Plan
 
 MAX_BYTES = 32 << 20
 MAX_PIXELS = 32_000_000
@@ -28,14 +28,7 @@ FORMATS: tuple[tuple[bytes, int, str], ...] = (
 
 def read_images(plan: Plan, file: LocalFile, limits: Limits) -> dict[str, VideoFrame]:
     """All that the plan lays over pictures, each once, by what it is known by."""
-    keys = {
-        step.image: None
-        for output in plan.outputs
-        for rendition in output.renditions
-        if isinstance(rendition, VideoRendition)
-        for step in rendition.filters
-        if isinstance(step, Overlay)
-    }
+    keys = {step.image: None for step in plan.picture_steps() if isinstance(step, Overlay)}
     for key in keys:
         if key not in file.beside:
             raise BadInput(f"the image {key} did not come with the input", stage="filter", image=key)

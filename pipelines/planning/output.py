@@ -8,11 +8,12 @@ from fractions import Fraction
 from pipelines.asked.filter_output import sounding_fade
 from pipelines.asked.filters import with_common
 from pipelines.asked.rungs import SoundFade
-from pipelines.containers import CONTAINERS, Container, muxed_codecs
+from pipelines.containers import CONTAINERS, Container
 from pipelines.errors import BadInput, UnsupportedSpec
 from pipelines.metadata import kept_tags, labels
 from pipelines.planning.audio import plan_audio
 from pipelines.planning.choice import default_of, main_video, select
+from pipelines.planning.muxers import muxed_codecs
 from pipelines.planning.placement import Site
 from pipelines.planning.video import plan_video
 from pipelines.rendition import CopyRendition, OutputPlan, RenditionPlan, SubtitleRendition

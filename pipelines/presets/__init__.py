@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from pipelines.errors import PipelineError
+from pipelines.errors import PipelineError, cause
 from pipelines.spec import FileJob, Model, OutputName, UniqueOutputs
 
 SUFFIX = ".toml"
@@ -50,7 +50,7 @@ def preset_files(extra: Path | None = None) -> dict[str, Traversable]:
         try:
             files |= _toml_files(extra)
         except OSError as error:
-            raise _bad(extra, None, error.strerror or str(error)) from None
+            raise _bad(extra, None, cause(error)) from None
     return dict(sorted(files.items()))
 
 
@@ -98,7 +98,7 @@ def _read(path: Path | Traversable) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise _bad(path, None, error.strerror or str(error)) from None
+        raise _bad(path, None, cause(error)) from None
     if len(content) > MAX_FILE_BYTES:
         raise _bad(path, None, f"it is larger than {MAX_FILE_BYTES} bytes")
     try:

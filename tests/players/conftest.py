@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 
 from tests.acceptance.live import LiveServer, live_server
 from tests.media import Subtitles, Tone, make_video
+from tests.transcoder.stream_peers import free_port, publisher
 
 FILES = {"hls": "hls.js/dist/hls.min.js", "dash": "dashjs/dist/modern/umd/dash.all.min.js"}
 REQUIRED = os.environ.get("REQUIRE_PLAYERS") == "1"
@@ -110,3 +113,18 @@ def page(browser: Any, server: LiveServer) -> Iterator[Any]:
     yield opened
     context.close()
     assert complaints == []
+
+
+@contextmanager
+def published(server: LiveServer, outputs: list[dict[str, Any]], shows: str, seconds: float) -> Iterator[str]:
+    """The address of what a stream publishes, as soon as the job `shows` that; a publisher serves it over HTTP."""
+    source = f"http://127.0.0.1:{free_port()}/live.ts"
+    spec = {"kind": "stream", "input": {"url": source}, "outputs": outputs, "force": True}
+    with publisher(source, "mpegts", "-listen", "1"):
+        job = json.loads(server.curl("--json", json.dumps(spec), "/v1/jobs").out)["id"]
+        until = time.monotonic() + seconds
+        while shows not in (told := server.curl(f"/v1/jobs/{job}").out):
+            assert time.monotonic() < until, told
+            time.sleep(0.1)
+        yield f"{server.address}/v1/jobs/{job}/outputs"
+        server.curl("-X", "POST", f"/v1/jobs/{job}/stop")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.live import LiveServer
+from tests.players.conftest import published
 from tests.players.test_players import load
-from tests.transcoder.stream_peers import free_port, publisher
 
 pytestmark = pytest.mark.slow
 
@@ -38,17 +36,9 @@ PLAYED = """async (seconds) => {
 @pytest.fixture
 def stream(server: LiveServer) -> Iterator[str]:
     """The address of a running stream's playlist, fed by a publisher that serves it over HTTP."""
-    source = f"http://127.0.0.1:{free_port()}/live.ts"
     output = {"type": "hls", "segment_seconds": 1, "window_seconds": 8, "video": RUNGS}
-    spec = {"kind": "stream", "input": {"url": source}, "outputs": [output], "force": True}
-    with publisher(source, "mpegts", "-listen", "1"):
-        job = json.loads(server.curl("--json", json.dumps(spec), "/v1/jobs").out)["id"]
-        until = time.monotonic() + START_SECONDS
-        while '"index.m3u8"' not in (told := server.curl(f"/v1/jobs/{job}").out):
-            assert time.monotonic() < until, told
-            time.sleep(0.1)
-        yield f"{server.address}/v1/jobs/{job}/outputs"
-        server.curl("-X", "POST", f"/v1/jobs/{job}/stop")
+    with published(server, [output], '"index.m3u8"', START_SECONDS) as address:
+        yield address
 
 
 def test_hls_js_plays_a_stream_that_runs(page: Any, players: dict[str, Path], stream: str) -> None:

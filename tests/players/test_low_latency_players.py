@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.live import LiveServer
-from tests.transcoder.stream_peers import free_port, publisher
+from tests.players.conftest import published
 
 pytestmark = pytest.mark.slow
 
@@ -54,17 +52,9 @@ FOLLOWED = """async ([address, seconds]) => {
 @pytest.fixture
 def outputs(server: LiveServer) -> Iterator[str]:
     """The address of what a stream publishes, low-latency and plain."""
-    source = f"http://127.0.0.1:{free_port()}/live.ts"
-    spec = {"kind": "stream", "input": {"url": source}, "outputs": [LOW, PLAIN], "force": True}
-    with publisher(source, "mpegts", "-listen", "1"):
-        job = json.loads(server.curl("--json", json.dumps(spec), "/v1/jobs").out)["id"]
-        until = time.monotonic() + START_SECONDS
-        # a window of at least what a plain player stays behind
-        while '"plain/v0/00000004.m4s"' not in (told := server.curl(f"/v1/jobs/{job}").out):
-            assert time.monotonic() < until, told
-            time.sleep(0.1)
-        yield f"{server.address}/v1/jobs/{job}/outputs"
-        server.curl("-X", "POST", f"/v1/jobs/{job}/stop")
+    # a window of at least what a plain player stays behind
+    with published(server, [LOW, PLAIN], '"plain/v0/00000004.m4s"', START_SECONDS) as address:
+        yield address
 
 
 def test_hls_js_comes_nearer_to_live_with_parts(page: Any, players: dict[str, Path], outputs: str) -> None:

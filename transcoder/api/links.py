@@ -16,6 +16,7 @@ from transcoder.api.held import WantedOf
 from transcoder.api.outputs import FILE_DOCS, listed, sent_output
 from transcoder.api.problems import Fault, InvalidRequest, responses
 from transcoder.auth.links import FolderLink, Followed, Link, LinkSigner
+from transcoder.auth.principal import Principal
 from transcoder.clock import utc_now
 from transcoder.settings import Settings
 
@@ -57,10 +58,9 @@ async def link_output(
     A link to a playlist is good for what is in the playlist's folder too, since players fetch that by the same address.
     """
     file = listed(await service.get(job_id, principal.tenant), path)
-    signer, expires = _signer(request, expires_seconds)
     if not (file.path.endswith(PLAYLISTS) if folder is None else folder):
-        query = signer.query(Link(f"/v1/jobs/{job_id}/outputs/{file.path}", principal.key_id, expires))
-        return _link(request, f"{quote(f'/v1/jobs/{job_id}/outputs/{file.path}')}?{query}", expires)
+        return _link_to(request, principal, f"/v1/jobs/{job_id}/outputs/{file.path}", expires_seconds)
+    signer, expires = _signer(request, expires_seconds)
     parent, slash, name = file.path.rpartition("/")
     base = signer.folder_path(FolderLink(job_id, parent + slash, principal.key_id, expires))
     return _link(request, base + quote(name), expires)
@@ -97,9 +97,7 @@ async def link_events(
 ) -> SignedLink:
     """For a browser's EventSource, which can't send a key."""
     job = await service.get(job_id, principal.tenant)
-    signer, expires = _signer(request, expires_seconds)
-    path = f"/v1/jobs/{job.id}/events"
-    return _link(request, f"{quote(path)}?{signer.query(Link(path, principal.key_id, expires))}", expires)
+    return _link_to(request, principal, f"/v1/jobs/{job.id}/events", expires_seconds)
 
 
 @router.post(
@@ -112,8 +110,12 @@ async def link_thumbnail(
 ) -> SignedLink:
     """For an `<img>` elsewhere. Whether there is a picture shows when the link is followed."""
     job = await service.get(job_id, principal.tenant)
-    signer, expires = _signer(request, expires_seconds)
-    path = f"/v1/jobs/{job.id}/thumbnail.jpg"
+    return _link_to(request, principal, f"/v1/jobs/{job.id}/thumbnail.jpg", expires_seconds)
+
+
+def _link_to(request: Request, principal: Principal, path: str, seconds: int) -> SignedLink:
+    """One address, and nothing else."""
+    signer, expires = _signer(request, seconds)
     return _link(request, f"{quote(path)}?{signer.query(Link(path, principal.key_id, expires))}", expires)
 
 

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+from pipelines.errors import cause
 from pipelines.live.link import HOST, ConnectFailed
 from transcoder.network.addresses import (
     Address,
@@ -85,7 +86,7 @@ class Dialer:
                 failure = f"no answer within {self.connect_seconds:g} s"
             except OSError as error:
                 sock.close()
-                failure = error.strerror or str(error)
+                failure = cause(error)
             except BaseException:
                 sock.close()
                 raise
@@ -242,7 +243,7 @@ def _tls_failure(error: OSError) -> str:
         return "it did not answer in time"
     if isinstance(error, ssl.SSLError) and error.reason is not None:
         return f"it does not speak what is spoken here: {error.reason.lower().replace('_', ' ')}"
-    return error.strerror or str(error)
+    return cause(error)
 
 
 _Way = Callable[[Dialer, StreamUrl, str], Awaitable[Handover]]

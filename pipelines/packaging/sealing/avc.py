@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.packaging.sealing.bits import BitReader, bounded, place_in_unit
+from pipelines.packaging.sealing.bits import BitReader, bounded, place_in_unit, sized_units
 
 _SPS, _PPS, _IDR = 7, 8, 5
 _SLICES, _PARTITIONS = (1, 5), (2, 3, 4)
@@ -48,14 +48,10 @@ class AvcHeaders:
     @staticmethod
     def config_units(record: bytes) -> list[bytes]:
         """Parameter sets of an avcC record (ISO/IEC 14496-15, 5.3.3.1)."""
-        at, units = 5, []
+        at, units = 5, list[bytes]()
         for mask in (0x1F, 0xFF):
-            count = record[at] & mask
-            at += 1
-            for _ in range(count):
-                size = int.from_bytes(record[at : at + 2], "big")
-                units.append(record[at + 2 : at + 2 + size])
-                at += 2 + size
+            some, at = sized_units(record, at + 1, record[at] & mask)
+            units += some
         return units
 
     def take(self, unit: bytes) -> int | None:

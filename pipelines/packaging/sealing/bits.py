@@ -66,3 +66,13 @@ def bounded(value: int, most: int, what: str) -> int:
     if value > most:
         raise ValueError(f"{what}: {value} is above {most}")
     return value
+
+
+def sized_units(record: bytes, at: int, count: int) -> tuple[list[bytes], int]:
+    """NAL units, each behind two bytes of its size; and where the record goes on."""
+    units = []
+    for _ in range(count):
+        size = int.from_bytes(record[at : at + 2], "big")
+        units.append(record[at + 2 : at + 2 + size])
+        at += 2 + size
+    return units, at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.packaging.sealing.bits import BitReader, bounded, place_in_unit
+from pipelines.packaging.sealing.bits import BitReader, bounded, place_in_unit, sized_units
 from pipelines.packaging.sealing.hevc_sets import Pps, RefSet, Sps, read_pps, read_ref_set, read_sps
 
 _SPS, _PPS = 33, 34
@@ -35,14 +35,10 @@ class HevcHeaders:
     @staticmethod
     def config_units(record: bytes) -> list[bytes]:
         """Parameter sets of an hvcC record (ISO/IEC 14496-15, 8.3.3.1)."""
-        at, units = 23, []
+        at, units = 23, list[bytes]()
         for _ in range(record[22]):
-            count = int.from_bytes(record[at + 1 : at + 3], "big")
-            at += 3
-            for _ in range(count):
-                size = int.from_bytes(record[at : at + 2], "big")
-                units.append(record[at + 2 : at + 2 + size])
-                at += 2 + size
+            some, at = sized_units(record, at + 3, int.from_bytes(record[at + 1 : at + 3], "big"))
+            units += some
         return units
 
     def take(self, unit: bytes) -> int | None:
